@@ -68,7 +68,7 @@ READ = {
 }
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
 reason failed since message values ignore prefer objectives anonymous study direction parameters yes interval port trial schema keys defaults kind
-label width text tag name"""
+label width text tag name cluster"""
 NO_FILE = {*WORDS.split(), "altered", "columns", "constraints", "objective", "status"}
 
 

@@ -208,6 +208,18 @@ def test_what_ends_a_batch_or_a_run_imports_no_more_than_it_needs() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.full
+def test_the_first_points_of_a_function_need_no_torch(tmp_path: Path) -> None:
+    """It takes seconds to import, and trains networks alone, which a few points do not need."""
+    code = (
+        "import sys, dngo\n"
+        "def f(x, y): return (x - 0.3) ** 2 + (y - 0.6) ** 2\n"
+        "study = dngo.minimize(f, {'x': (0, 1), 'y': (0, 1)}, 10, workers=0)\n"
+        "assert len(study.table()) == 10 and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)

@@ -183,8 +183,9 @@ class Batch:
         found = self.gain(np.where(finite, values, 0.0), self.best[rows])
         return np.where(finite, found, 0.0)
 
-    def next(self) -> tuple[int, float] | None:
-        """The candidate that adds most, and by how much. None if all are taken.
+    def next(self) -> tuple[int, float, float] | None:
+        """The candidate that adds most, by how much, and what the second best would add. None if all
+        are taken.
 
         If nothing adds anything, it is the best candidate of a function that is not served yet.
         """
@@ -200,7 +201,9 @@ class Batch:
             i = int(np.argmin(np.where(allowed, self.functions.values[s], np.inf)))
             i = i if allowed[i] else int(np.argmax(allowed))
         self._take(i)
-        return i, max(float(value[i]), 0.0)
+        added, value[i] = float(value[i]), -np.inf
+        second = float(value.max())
+        return i, max(added, 0.0), second if np.isfinite(second) else np.nan
 
     def _take(self, i: int) -> None:
         self.open.take(i)
@@ -213,8 +216,8 @@ class Batch:
 
 def chosen(
     state: BatchState, number: int, gain: Gain, rng: np.random.Generator
-) -> Iterator[tuple[Array, float]]:
-    """Up to `number` picks (k,), each with what it adds."""
+) -> Iterator[tuple[Array, float, float]]:
+    """Up to `number` picks (k,), each with what it adds, and what the second best would have added."""
     rules, left = current().joint, number
     while left:
         count = int(np.clip(rules.for_each * left, rules.least, rules.most))
@@ -229,7 +232,7 @@ def chosen(
             if found is None:
                 break
             left -= 1
-            yield functions.v[found[0]], found[1]
+            yield functions.v[found[0]], found[1], found[2]
         else:
             continue
         return

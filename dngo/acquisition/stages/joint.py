@@ -21,5 +21,8 @@ class Joint:
 
     def picks(self, state: BatchState, number: int) -> Iterator[Pick]:
         if state.size >= self.least and state.has_outcome and len(state.candidates):
-            for v, value in chosen(state, number, self.gain, state.streams["joint"]):
-                yield Pick(v, value, "joint")
+            scale = state.model.scale
+            # As other stages record it: in units of the targets, where the scale is linear.
+            unit = scale.spread * scale.scale if self.gain is improvement else 1.0
+            for v, added, second in chosen(state, number, self.gain, state.streams["joint"]):
+                yield Pick(v, added / unit, "joint", second / unit)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from toy import QUICK, QUICK_STUDY, advance, held, kept, kill_tree, once_each
 from waiting import until
 
 import dngo
 from dngo import archive
+from dngo.archive.pace import Course
 from dngo.config import Config, load
 from dngo.replay import replay
 from dngo.study import Study
-from dngo.study.overlapping import MOST, Pace, expected, seen
+from dngo.study.overlapping import MOST, Pace, expected, pace_of, seen
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,23 @@ def test_a_study_that_has_not_begun(size: int, each: int, slots: int, batches: i
     assert expected(config, slots).batches == batches
 
 
+def test_a_later_run_goes_by_the_durations_that_were_seen() -> None:
+    """Eight slots, evaluations of 10 to 24 s, and two fits of 12 s."""
+    lasts = np.linspace(10.0, 24.0, 8)
+    courses = {
+        0: Course(0, math.nan, 0.0, np.full(8, 3.0), 3.0 + lasts),
+        1: Course(1, 30.0, 42.0, np.full(8, 45.0), 45.0 + lasts),
+        2: Course(2, 80.0, 92.0, np.full(8, 95.0), 95.0 + lasts),
+    }
+    pace = pace_of(courses, 8)
+    assert pace == Pace(work=17.0, between=7.0 + 3.0 + 12.0 + 3.0, model=12.0)
+    assert pace.batches == 3
+    days = {t: replace(c, finished=c.started + 1e4 * lasts) for t, c in courses.items()}
+    found = pace_of(days, 8)
+    assert found is not None and found.batches == 2, "only the longest of a batch is waited for"
+    assert pace_of({0: courses[0]}, 8) is None
+
+
 def pending(path: Path) -> list[list[int]]:
     header = archive.read_header(path)
     assert header is not None
@@ -81,9 +102,11 @@ def test_one_slot_has_nothing_to_overlap(toy) -> None:
 
 
 def test_a_study_of_an_earlier_release_goes_on_as_it_was(toy) -> None:
-    """Its archive says 1, and nobody wrote that."""
+    """Its archive says 1, and its file does not name the key: also in the run after the next."""
     study = toy(iterations=1)
     study.snakemake(*QUICK, "--cores", "2", "--config", "batches_in_flight=1", "acquisition=random")
+    study.snakemake(*QUICK, "--cores", "2", "--config", "iterations=3", "acquisition=random")
+    assert pending(study.archive) == [[]] * 4
     where = {"results": str(study.results.parent)}
     assert Study(load([study.folder / "config.yaml"], where)).overlap(8) == 1
     said = {**where, "batches_in_flight": "auto"}

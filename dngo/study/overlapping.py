@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,8 +59,8 @@ def batches_in_flight(records: Records, slots: int) -> int:
         return config.batches_in_flight
     if slots <= 1:
         return 1  # no job of another batch can start before the last one of this batch has ended
-    if earlier := _of_an_earlier_release(records):
-        return earlier
+    if number := _as_it_began(records):
+        return number
     return (seen(records) or expected(config, slots)).batches
 
 
@@ -80,26 +80,29 @@ def seen(records: Records) -> Pace | None:
     if not merged:
         return None
     courses = read_courses(records.archive, range(max(0, merged - SEEN - MOST), merged))
-    known = [(t, c) for t, c in courses.items() if len(c.started) and math.isfinite(c.fitted)]
+    return pace_of(courses, records.config.batch_size)
+
+
+def pace_of(courses: Mapping[int, Course], size: int) -> Pace | None:
+    """The pace of batches of this many points, by the last courses that have a model."""
+    known = [c for _, c in sorted(courses.items()) if len(c.started) and math.isfinite(c.fitted)]
+    known = known[-SEEN:]
     if not known:
         return None
-    each = np.concatenate([c.finished - c.started for _, c in known[-SEEN:]])
-    longest = float(np.mean([np.max(c.finished - c.started) for _, c in known[-SEEN:]]))
-    size = records.config.batch_size
-    at_once = min(size, _most_at_once([c for _, c in known[-SEEN:]]))
-    model = float(np.mean([c.proposed - c.fitted for _, c in known[-SEEN:]]))
+    mean = float(np.mean(np.concatenate([c.finished - c.started for c in known])))
+    longest = float(np.mean([np.max(c.finished - c.started) for c in known]))
+    model = max(0.0, float(np.mean([c.proposed - c.fitted for c in known])))
     # Both also contain waits for a slot. The shortest has the least of that.
-    submitted = min(float(np.min(c.started)) - c.proposed for _, c in known[-SEEN:])
-    noticed = min((_wait(c, courses) for _, c in known[-SEEN:]), default=0.0)
-    delays = max(0.0, submitted) + max(0.0, noticed) + max(0.0, model)
+    submitted = max(0.0, min(float(np.min(c.started)) - c.proposed for c in known))
+    noticed = max(0.0, min(_wait(c, courses) for c in known))
     return Pace(
-        work=size * float(np.mean(each)) / at_once,
-        between=longest - float(np.mean(each)) + delays,
-        model=max(0.0, model),
+        work=size * mean / min(size, _most_at_once(known)),
+        between=longest - mean + noticed + model + submitted,
+        model=model,
     )
 
 
-def _wait(course: Course, courses: dict[int, Course]) -> float:
+def _wait(course: Course, courses: Mapping[int, Course]) -> float:
     """Seconds from the end of what a fit learnt from to its start; 0 if that is not known."""
     last = courses.get(course.learnt - 1)
     if last is None or not len(last.finished):
@@ -117,16 +120,15 @@ def _most_at_once(courses: Sequence[Course]) -> int:
     return max(1, int(np.max(np.cumsum(steps))))
 
 
-def _of_an_earlier_release(records: Records) -> int | None:
-    """The number that a study of an earlier release goes on with, if its file does not name the key.
+def _as_it_began(records: Records) -> int | None:
+    """The number that a study began with, if its file does not name the key.
 
-    There the default was 1, and archives say the number. A batch that Python asked for does not
-    count, since such batches say 1 in this release as well.
+    So a study of an earlier release, whose default was 1, goes on as it was. A design that Python asked
+    for does not count, since such batches always say a number.
     """
-    merged = records.merged()
-    if "batches_in_flight" in records.config.model_fields_set or not merged:
+    if "batches_in_flight" in records.config.model_fields_set or not records.merged():
         return None
-    kept = archive.iteration_attributes(records.archive, merged - 1)
+    kept = archive.iteration_attributes(records.archive, 0)
     number = json.loads(kept["config"]).get("batches_in_flight")
     asked = "asked" in json.loads(kept["environment"])
     return number if isinstance(number, int) and not asked else None

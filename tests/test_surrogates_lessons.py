@@ -74,6 +74,13 @@ def test_a_process_without_memory_learns_the_same() -> None:
     assert np.array_equal(*found)
 
 
+def test_beyond_the_limit_every_fit_learns_anew() -> None:
+    limited = SETTINGS.model_copy(update={"gp_limit": 41})
+    for n, taught_by in ((41, 40), (42, None)):
+        model = fit_model(data(n), limited, rng=np.random.default_rng(0))
+        assert model.diagnostics.get("taught") == taught_by
+
+
 @pytest.mark.parametrize("depth", [0.0, 10.0])
 def test_a_surprise_teaches_anew(depth: float) -> None:
     first, rng = data(40), np.random.default_rng(0)

@@ -42,7 +42,7 @@ def _teachers(data: TrainingData, settings: SurrogateKind) -> Mask | None:
 
     A row whose outcome is a surprise to what was learnt teaches as well, with all before it.
     """
-    if not settings.reuses or data.batch is None:
+    if data.batch is None or len(data.y) > settings.reuses_up_to:
         return None
     teach = taught(data.batch)
     while not teach.all():
@@ -59,10 +59,9 @@ def _teachers(data: TrainingData, settings: SurrogateKind) -> Mask | None:
 
 def _lesson(data: TrainingData, settings: SurrogateKind) -> Model:
     """The model of the rows that teach, a function of these alone."""
-    all_ = np.ones(len(data.y), dtype=bool)
 
     def fitted(rng: np.random.Generator) -> Model:
-        problem, scale, _ = _posed(data, all_, settings, rng)
+        problem, scale, _ = _posed(data, np.isfinite(data.y), settings, rng)
         return Model(settings.fit(problem, rng=rng).components, scale, {})
 
     return recalled(key_of(_key(data, settings), "model"), fitted)

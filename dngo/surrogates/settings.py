@@ -72,11 +72,13 @@ class SurrogateKind(Section):
     embeds_tasks: ClassVar[bool] = False
     """Whether `fit` distinguishes several tasks itself; otherwise each other task is an input."""
 
-    reuses: ClassVar[bool] = False
-    """Whether what is learnt slowly may serve several fits (`dngo.surrogates.lessons`)."""
-
     recalls: ClassVar[bool] = True
     """Whether `fit` may ask `Problem.past` for earlier models: the archive then holds all of them."""
+
+    @property
+    def reuses_up_to(self) -> int:
+        """Rows up to which what is learnt slowly serves several fits (`dngo.surrogates.lessons`)."""
+        return 0
 
     @property
     def covariance(self) -> Covariance:
@@ -148,7 +150,6 @@ class Auto(_Process):
     """A mixture of a Gaussian process and adaptive bases. Each is weighted by how well it predicts
     observations that it has not seen. Beyond gp_limit the process is sparse."""
 
-    reuses: ClassVar[bool] = True
     kind: Literal["auto"] = "auto"
     gp_limit: int = Field(
         default=300,
@@ -180,6 +181,10 @@ class Auto(_Process):
             rng=rng,
             progress=progress,
         )
+
+    @property
+    def reuses_up_to(self) -> int:
+        return self.gp_limit  # beyond, a fit in a process of its own would take a third longer
 
     @property
     def for_numbers(self) -> SurrogateKind:
@@ -218,8 +223,11 @@ class Numbers(ExactProcess):
     lie near the study's best point, where bounds decide, and the others represent the whole space.
     """
 
-    reuses: ClassVar[bool] = True
     gp_limit: int = 300
+
+    @property
+    def reuses_up_to(self) -> int:
+        return self.gp_limit
 
     def fit(
         self, problem: Problem, *, rng: np.random.Generator, progress: Progress | None = None

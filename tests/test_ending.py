@@ -258,7 +258,7 @@ def test_batches_that_no_model_chose_are_no_iterations(
         "surrogate": "gp",
     }
     study = dngo.create("entered", {"x": (0, 1)}, folder=tmp_path, **settings)
-    assert run(study) == [["default", "design"], ["candidate"]]
+    assert run(study) == [["default", "design"], ["joint"]]
     study.add({"x": 0.25})
     assert run(study) == [["user"]] and run(study) == []
     with monkeypatch.context() as context:
@@ -271,7 +271,7 @@ def test_batches_that_no_model_chose_are_no_iterations(
     assert replay(study.path, 2).verdict == "identical"
     assert "iteration 3 of 3" in repr(study)
     (chosen,) = run(study, {"iterations": 2})
-    assert "candidate" in chosen and not {"user", "api"} & set(chosen)
+    assert "joint" in chosen and not {"user", "api"} & set(chosen)
     assert run(study, {"iterations": 2}) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from dngo.storage.text import number_in
 if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
 
-MAX_NODES = 100_000
+MAX_NODES, MAX_DEPTH = 100_000, 200
 # What the YAML reader says, and what the user can do.
 CURES = {
     r"'\\t'": "begin lines with spaces, never with a tab",
@@ -185,6 +186,12 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
         if is_hdf5(path):
             raise UserError(f"{path}: is an archive; name the study's configuration") from None
         raise UserError(f"{path}: cannot be read as text ({error})") from None
+    # The reader's time grows with the square of the depth.
+    steps = (1 if sign in "[{" else -1 for sign in re.findall(r"[][{}]", text))
+    if max(accumulate(steps), default=0) > MAX_DEPTH:
+        raise UserError(
+            f"{path}: has brackets in more than {MAX_DEPTH} others; not a usable configuration"
+        )
     yaml = YAML(typ="safe", pure=True)
     lines: Lines = {}
     try:

@@ -88,6 +88,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_what_was_added_passes_lint_and_the_tests_of_the_code(copy: Path) -> None:
     run(copy, "check", ".", module="ruff")
     run(copy, "format", "--check", "dngo", module="ruff")
@@ -134,17 +135,20 @@ def study(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "results" / "new"
 
 
+@pytest.mark.full
 def test_a_study_by_what_was_added_runs_and_replays(study: Path, copy: Path) -> None:
     audited = run(copy, "audit", str(study / "archive.h5"), "--proposal", "1-0")
     assert "the stage of middle" in audited
 
 
+@pytest.mark.full
 def test_the_command_that_was_added_works_beside_all_others(study: Path, copy: Path) -> None:
     assert run(copy, "count", str(study)) == "8\n"
     assert "print how many evaluations there are" in run(copy, "--help")
     assert "For example: dngo count" in run(copy, "count", "--help")
 
 
+@pytest.mark.full
 def test_the_export_that_was_added_is_a_format(study: Path, copy: Path, tmp_path: Path) -> None:
     path = tmp_path / "ids.txt"
     run(copy, "export", str(study), "--format", "ids", "--output", str(path))

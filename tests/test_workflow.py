@@ -36,6 +36,8 @@ pytestmark = pytest.mark.full
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, str]:
     """A study of two iterations that one run has brought to its end, and what that run said."""
     study = Toy(tmp_path_factory.mktemp("first") / "toy", iterations=2, batch_size=6, sleep=0.0)
+    # Each batch learns from the one before it.
+    study.configure(iterations=2, batch_size=6, extra="batches_in_flight: 1\n")
     return study, study.snakemake()
 
 

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 from toy import Toy, advance, finish
 
+import dngo
 from dngo import archive, derive
+from dngo.api.stages import ask_ahead
 from dngo.archive import verify
 from dngo.cli import main
 from dngo.config import load
@@ -109,6 +111,14 @@ def test_told_outcomes_take_the_place_of_the_design(toy) -> None:
     assert len(sources(study, 1)) == 4 and not {"default", "design:sobol"} & {*sources(study, 1)}
     assert sum(made.evaluations().values()) == 4
     assert verify(study.archive) == [] and replays(study)[1] == "identical"
+
+
+def test_every_way_to_ask_after_a_reported_design_asks_a_model(tmp_path: Path) -> None:
+    for ask in (lambda s: s.ask(1), lambda s: ask_ahead(s._engine, 1, 4)):
+        study = dngo.create(None, {"x": (0, 1)}, surrogate="gp", batch_size=4)
+        study.tell([{"x": x} for x in (0.1, 0.3, 0.6, 0.8)], [0.4, 0.1, 0.5, 0.9])
+        (point,) = ask(study)
+        assert (point.iteration, point.stage != "design") == (1, True)
 
 
 def test_what_failed_elsewhere_is_no_part_of_a_design(toy) -> None:

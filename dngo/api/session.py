@@ -23,7 +23,7 @@ from dngo import archive
 from dngo.api.handover import write_config
 from dngo.api.looking import Looking, Points
 from dngo.api.optimizing import optimize
-from dngo.api.stages import claimed, next_batch, settle_at_the_end
+from dngo.api.stages import ask_next, claimed, settle_at_the_end
 from dngo.batch import Proposal, find_outcome
 from dngo.elsewhere import in_our_words
 from dngo.entering import Source, Told, add, note, skip, tell
@@ -102,12 +102,7 @@ class Session(Looking):
                     f"({points} ...); tell the outcomes, or skip the points; `pending` "
                     "lists them"
                 )
-            t = merged + len(flying)
-            batch = next_batch(study, t, n)
-            if t == 0 and batch.told and not batch.evaluated:
-                study.merge_complete()  # what people reported is the whole design
-                batch = next_batch(study, 1, n)
-            return batch.evaluated
+            return ask_next(study, merged + len(flying), n).evaluated
 
     def pending(self) -> list[Proposal]:
         """The points that were asked for and have no outcome yet, also those from before a restart."""

@@ -46,7 +46,7 @@ def ask_ahead(study: Study, n: int, most: int) -> list[Proposal]:
         if flying and not merged:
             return []
         config = study.config.model_copy(update={"batches_in_flight": len(flying) + 1})
-        return next_batch(Study(config, study.beside), merged + len(flying), n).evaluated
+        return ask_next(Study(config, study.beside), merged + len(flying), n).evaluated
 
 
 def give_up(study: Study, batch: Batch) -> None:
@@ -74,6 +74,15 @@ def _settle_quietly(study: Study) -> None:
     """Merge, and ignore errors. The next process that asks merges the rest."""
     with contextlib.suppress(UserError, OSError):
         study.settle()
+
+
+def ask_next(study: Study, t: int, n: int | None) -> Batch:
+    """`next_batch` with points to evaluate: if people reported the whole design, a model chooses them."""
+    batch = next_batch(study, t, n)
+    if t > 0 or batch.evaluated or not batch.told:
+        return batch
+    study.merge_complete()
+    return next_batch(study, 1, n)
 
 
 def next_batch(study: Study, t: int, n: int | None) -> Batch:

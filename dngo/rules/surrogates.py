@@ -91,6 +91,15 @@ class MixtureRules:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LessonRules:
+    """For how long what is learnt slowly serves (`surrogates/lessons.py`). Neither number was measured on
+    whole searches; tried.md, what is learnt slowly, has the predictions."""
+
+    grown: float = 0.1  # share of new observations with which it is learnt anew
+    surprised: float = 4.0  # deviations from the stated mean with which one outcome teaches anew
+
+
+@dataclass(frozen=True, kw_only=True)
 class NearbyRules:
     """What a process of points in one region takes into account.
 
@@ -316,6 +325,7 @@ class SurrogateRules:
     classifier: ClassifierRules = field(default_factory=ClassifierRules)
     local: LocalRules = field(default_factory=LocalRules)
     mixture: MixtureRules = field(default_factory=MixtureRules)
+    lessons: LessonRules = field(default_factory=LessonRules)
     nearby: NearbyRules = field(default_factory=NearbyRules)
     numbers: NumberRules = field(default_factory=NumberRules)
     noise: NoiseRules = field(default_factory=NoiseRules)

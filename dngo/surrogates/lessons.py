@@ -21,8 +21,6 @@ from dngo.types import Array, Mask, Rows
 
 T = TypeVar("T")
 
-SURPRISED = 4.0  # deviations from the stated mean with which an outcome teaches anew
-GROWN = 0.1  # share of new observations with which something slow is learnt anew
 MOST = 64  # results kept in this process
 _KEPT: OrderedDict[bytes, object] = OrderedDict()
 
@@ -33,7 +31,7 @@ def taught(batch: Array) -> Mask:
     iterations, counts = np.unique(batch, return_counts=True)
     last = until = -1
     for iteration, total in zip(iterations, np.cumsum(counts), strict=True):
-        if total >= (1.0 + GROWN) * last:
+        if total >= (1.0 + current().lessons.grown) * last:
             last, until = total, iteration
     return np.asarray(batch <= until)
 

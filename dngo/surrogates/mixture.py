@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 from dngo.rules import current
 from dngo.surrogates.gaussian_process import GaussianProcess, fit_process
 from dngo.surrogates.kernels import Covariance
-from dngo.surrogates.lessons import GROWN
 from dngo.surrogates.linear import FiniteBasis
 from dngo.surrogates.problem import Fit, Problem
 from dngo.surrogates.regression import Ensemble, fit_regression, folds, number_of_folds
@@ -87,7 +86,7 @@ def _still_alone(problem: Problem) -> dict[str, float]:
     Else empty."""
     summary = problem.past.summary if problem.past else {}
     at, share = summary.get("networks_judged_at", 0), summary.get("gp_share", 0.0)
-    if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + GROWN) * at:
+    if share <= 1.0 - NEGLIGIBLE or len(problem.x) >= (1.0 + current().lessons.grown) * at:
         return {}
     return {"gp_share": share, "networks_judged_at": at}
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from dngo.rules import current
 from dngo.surrogates.data import EarlierTask, TargetScale, TrainingData
-from dngo.surrogates.lessons import SURPRISED, key_of, recalled, taught
+from dngo.surrogates.lessons import key_of, recalled, taught
 from dngo.surrogates.model import Model
 from dngo.surrogates.problem import Lesson, Past, Problem, ReportedNoise
 from dngo.surrogates.settings import SurrogateKind
@@ -50,7 +51,7 @@ def _teachers(data: TrainingData, settings: SurrogateKind) -> Mask | None:
         later = _some(data, ~teach)
         x = np.hstack([later.x, np.zeros((len(later.x), len(data.earlier)))])
         mean, deviation = model.normal(x)
-        far = np.abs(model.scale.to_model(later.y) - mean) > SURPRISED * deviation
+        far = np.abs(model.scale.to_model(later.y) - mean) > current().lessons.surprised * deviation
         if not far.any():
             break
         teach = data.batch <= data.batch[~teach][far].min()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluating import POINT
 from waiting import until
 
 import dngo
 from dngo.batch import Outcome, Proposal, read_outcomes
 from dngo.cli import main
-from dngo.config import validate
+from dngo.config import Objective, validate
 from dngo.evaluation.checkpoints import Checkpoints
+from dngo.evaluation.command import Places
+from dngo.evaluation.function import Inline
+from dngo.evaluation.run import Files, Runner, prepare_folder
+from dngo.evaluation.supervision import Interrupted
 from dngo.study import Study
 
 SCRIPT = """
@@ -205,3 +212,67 @@ def test_a_program_that_does_not_name_the_folder_hears_of_none(tmp_path: Path) -
     study.evaluate(0, 0, tmp_path / "outcomes.json")
     (outcome,) = read_outcomes(tmp_path / "outcomes.json")
     assert outcome.objective == 0.0
+
+
+@pytest.mark.parametrize("killed_at", range(8))
+def test_a_kill_while_a_restart_is_prepared_leaves_its_earlier_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int
+) -> None:
+    """The checkpoint stays, so the program goes on from there, and never reports those steps again."""
+    places = Places(tmp_path / "work", tmp_path / "checkpoint")
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "state").write_text("3")
+    places.workdir.mkdir()
+    places.parameters.write_text(json.dumps(POINT.parameters))
+    lines = b'{"step": 1, "objective": 3}\n{"step": 2, "objective": 2}\n'
+    places.progress.write_bytes(lines + b'{"st')
+    places.stop.write_text("{}")
+    (places.workdir / "made").mkdir()
+    (places.workdir / "made" / "file").write_text("")
+    calls = 0
+
+    def dying(function: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > killed_at:
+                raise KeyboardInterrupt
+            return function(*arguments, **options)
+
+        return call
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        for module, name in (
+            (os, "unlink"), (os, "rmdir"), (os, "mkdir"), (os, "replace"), (shutil, "rmtree"),
+            (Path, "unlink"), (Path, "mkdir"), (Path, "write_text"), (Path, "write_bytes"),
+        ):  # fmt: skip
+            patch.setattr(module, name, dying(getattr(module, name)))
+        prepare_folder(places, POINT)
+        assert killed_at >= 5  # it came to its end
+    prepare_folder(places, POINT)
+    assert places.progress.read_bytes() == lines
+    assert sorted(places.workdir.iterdir()) == [places.parameters, places.progress]
+
+
+def test_a_function_of_this_process_goes_on_with_its_earlier_reports(tmp_path: Path) -> None:
+    """As a program does: after a kill of the process it is called again, and has its checkpoint."""
+
+    def train(parameters: dict[str, Any]) -> float:
+        state = dngo.checkpoint() / "state"
+        done = int(state.read_text()) if state.exists() else 0
+        for step in range(done + 1, 5):
+            if step == 3 and not done:
+                raise KeyboardInterrupt
+            dngo.progress(step, 1 / step)
+            state.write_text(str(step))
+        return 0.25
+
+    (tmp_path / "checkpoint").mkdir()
+    files = Files(tmp_path / "work", tmp_path / "out", tmp_path / "err", tmp_path / "checkpoint")
+    objective = Objective(callable="train:train")
+    inline = Inline(Runner(objective, ["x"], {}, lambda proposal: files), train)
+    with pytest.raises(Interrupted):
+        inline.run(POINT, 1)
+    assert inline.adopt(POINT, 1) is None
+    outcome = inline.run(POINT, 2)
+    assert [step for step, *_ in outcome.curve] == [1, 2, 3, 4], outcome

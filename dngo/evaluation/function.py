@@ -40,7 +40,7 @@ from dngo.evaluation import start
 from dngo.evaluation.call import CALLS, called, document_of, takes_a_mapping, write_report
 from dngo.evaluation.document import judge
 from dngo.evaluation.identity import identity, inner, not_compared
-from dngo.evaluation.run import Runner
+from dngo.evaluation.run import Runner, prepare_folder
 from dngo.evaluation.starter import Starter
 from dngo.evaluation.supervision import Interrupted
 from dngo.outcomes import Verdict
@@ -331,6 +331,8 @@ class Inline:
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, signal.default_int_handler)
         course = self.runner.course(proposal, began=clock)
+        with contextlib.suppress(OSError):
+            prepare_folder(self.runner.files_of(proposal).places, proposal)
         try:
             with course.heard():
                 result = self.call(dict(proposal.parameters))

@@ -12,6 +12,7 @@ Nothing here imports a numerical module, so that an evaluation costs no more tha
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import shutil
@@ -119,16 +120,14 @@ class Runner:
         files = self.files_of(proposal)
         places = files.places
         call = call_of(self.objective, proposal, places, self.names, self.seed_of(proposal))
-        before, made_of = (
-            _reported_before(places, proposal),
-            (self.objective.output_limit, self.mask),
-        )
+        made_of = (self.objective.output_limit, self.mask)
+
+        def prepare() -> tuple[Kept, Kept]:
+            prepare_folder(places, proposal)
+            return Kept(files.stdout, *made_of), Kept(files.stderr, *made_of)
+
         # Steps that fail on a full disk come first, since the objective must not start twice.
-        streams = patiently(
-            lambda: _prepare(files, call.document, before, made_of),
-            what=f"preparing {proposal.id}",
-            heed=StopSignal.heed,
-        )
+        streams = patiently(prepare, what=f"preparing {proposal.id}", heed=StopSignal.heed)
         began, clock = time.time(), time.monotonic()
         course = self.course(proposal, began=clock)
         made: list[Outcome] = []
@@ -274,20 +273,28 @@ def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
     return Verdict(stopped.status, stopped.message, verdict.fields), stopped
 
 
-def _prepare(
-    files: Files, document: str, before: bytes, made: tuple[int, Mask]
-) -> tuple[Kept, Kept]:
-    """Prepare a private folder with only the parameters and earlier progress. Returns the streams.
+def prepare_folder(places: Places, proposal: Proposal) -> None:
+    """Leave only the parameters and earlier progress in the private folder of an evaluation.
 
-    made: the limit of the streams in bytes, and their mask.
+    A kill at any moment leaves that progress, too: where there is some, its file is replaced as a
+    whole, and the parameters, which say whose it is, stay.
     """
-    places = files.places
-    shutil.rmtree(places.workdir, ignore_errors=True)
-    places.workdir.mkdir(parents=True, exist_ok=True)
-    places.parameters.write_text(document, encoding="utf-8")
-    if before:
-        places.progress.write_bytes(before)
-    return Kept(files.stdout, *made), Kept(files.stderr, *made)
+    before = _reported_before(places, proposal)
+    if not before:
+        shutil.rmtree(places.workdir, ignore_errors=True)
+        places.workdir.mkdir(parents=True, exist_ok=True)
+        places.parameters.write_text(json.dumps(proposal.parameters), encoding="utf-8")
+        return
+    for entry in places.workdir.iterdir():
+        if entry in (places.parameters, places.progress):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+    temporary = places.progress.with_suffix(".tmp")
+    temporary.write_bytes(before)
+    os.replace(temporary, places.progress)
 
 
 def _wrote_checkpoint(places: Places, began: float) -> bool:

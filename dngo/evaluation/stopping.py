@@ -220,9 +220,6 @@ class Course:
             self.heeded = self.look() is not None
             return self.heeded
 
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)
         with reporting.heard(say, ask, self.checkpoint, path.parent):
             yield
 

@@ -120,6 +120,8 @@ def process(study: Study, iterations: int) -> int:
 def killed(folder: Path, kills: int, iterations: int, seed: int) -> dict[str, Any]:
     """What became of a study that was killed so often."""
     rng, study, done = random.Random(seed), study_in(folder, iterations), 0
+    # Modules that are imported late are there before the first fork: else most kills hit an import.
+    study_in(folder / "other", iterations).propose(0, None, folder / "other.json")
     while study.merged() < iterations:
         number = process(study, iterations)
         end = time.monotonic() + (rng.uniform(0.05, LONGEST) if done < kills else 300.0)

@@ -18,7 +18,7 @@ LAYERS = [
     "cli",
     "optuna sklearn",
     "api commands workflow",
-    "entering retry",
+    "acting entering retry",
     "audit check exchange init replay report scores",
     "locate",
     "study",

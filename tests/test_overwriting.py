@@ -59,7 +59,11 @@ READ = {
     *((command, "study") for command in ("replay", "audit", "export")),
     *((command, "results") for command in ("replay", "audit", "export")),
     *((command, name) for command in ("add", "tell") for name in ("file", "config", "results")),
-    *((command, name) for command in ("skip", "retry", "note") for name in ("config", "results")),
+    *(
+        (command, name)
+        for command in ("skip", "retry", "note", "bound", "stop")
+        for name in ("config", "results")
+    ),
     ("fork", "old"),
     ("fork", "config"),
     ("fork", "results"),
@@ -68,7 +72,7 @@ READ = {
 }
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
 reason failed since message values ignore prefer objectives anonymous study direction parameters yes interval port trial schema keys defaults kind
-label width text tag name cluster"""
+label width text tag name cluster bound act"""
 NO_FILE = {*WORDS.split(), "altered", "columns", "constraints", "objective", "status"}
 
 

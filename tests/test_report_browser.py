@@ -22,12 +22,25 @@ from toy import QUICK_STUDY
 
 import dngo
 from dngo import archive
+from dngo.acting import Acts
 from dngo.config import load
+from dngo.locate import find_study
 from dngo.report.beside import beside as beside_of
 from dngo.report.figures import FIGURES
 from dngo.report.page import write_report
-from dngo.report.serve import Server
-from dngo.study import Study
+from dngo.report.serve import Server, Shown
+from dngo.study import Study, entries
+
+BOUNDED = """
+study: bounded
+results: {results}
+objective: {{command: "false"}}
+space:
+  x: {{type: float, low: 0, high: 1}}
+  kind: {{type: categorical, choices: [a, b]}}
+constraints: [heat: "<= 350"]
+design: {{size: 4}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +206,64 @@ def test_the_served_page_and_its_audits_work_by_the_address_alone(small: Study, 
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def test_the_page_acts_once_for_each_act_also_with_two_pages_open(tmp_path: Path, browser) -> None:
+    """Five acts, by typing and clicking, in a page of 400 pixels; a click that is double counts once."""
+    text = BOUNDED.format(results=tmp_path / "results")
+    (tmp_path / "bounded.yaml").write_text(text)
+    study = find_study([tmp_path / "bounded.yaml"])
+    study.propose(0, None, study.iteration(0) / "proposals.json")
+    server = Server(Shown(study, Acts(study, tmp_path / "bounded.yaml")), 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    driver = browser.driver
+    browser.open(server.address)
+    first = driver.current_window_handle
+    driver.set_window_size(400, 900)
+    driver.switch_to.new_window("tab")
+    driver.get(server.address)
+    pages = [first, driver.current_window_handle]
+
+    def act(form: str, *, double: bool = False, **fields: str) -> str:
+        """What the page says of an act."""
+        browser.js("document.getElementById('act').open = true")
+        browser.js("document.getElementById('said').textContent = ''")
+        place = f"#act form[data-act={form}]"
+        for name, value in fields.items():
+            driver.find_element(By.CSS_SELECTOR, f"{place} [name='{name}']").send_keys(value)
+        button = driver.find_element(By.CSS_SELECTOR, f"{place} button")
+        chain = ActionChains(driver)
+        (chain.double_click if double else chain.click)(button).perform()
+        return browser.wait("document.getElementById('said').textContent")
+
+    point = {"parameter_x": "0.25", "parameter_kind": "b"}
+    said = []
+    with study.run_claim.held(wait=0.0, what="it"):
+        for page in pages:
+            driver.switch_to.window(page)
+            said.append(
+                [
+                    act("add", double=page == first, **point),
+                    act("skip", point="0-1", reason="down"),
+                    act("note", double=page == first, text="a leak", tags="leak pump"),
+                    act("bound", bound="<= 330"),
+                    act("stop", reason="lunch"),
+                ]
+            )
+            assert browser.js("document.querySelectorAll('#withdrawable option').length") > 0
+        assert "lunch" in study.journal.asked
+    done, refused = said
+    assert "kind = b" in done[0] and done[1] == "0-1: withdrawn" and done[2] == "The study: noted"
+    assert "is now <= 330" in done[3] and "starts nothing more" in done[4]
+    assert "waits already" in refused[0] and "outcome" in refused[1] and "already" in refused[2]
+    assert "already" in refused[3] and "asked the run to stop" in refused[4]
+    assert [e.parameters for e in study.entries()] == [{"x": 0.25, "kind": "b"}]
+    assert len(entries.notes(study.archive)) == 1 and browser.complaints() == []
+    server.shutdown()
+    server.server_close()
+    driver.close()
+    driver.switch_to.window(first)
+    driver.set_window_size(1300, 1000)
 
 
 def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:

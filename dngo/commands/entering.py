@@ -1,4 +1,5 @@
-"""`dngo add | tell | skip | note | retry`: people enter points, outcomes and notes into a study."""
+"""`dngo add | tell | skip | note | retry | bound | stop`: people enter points, outcomes and notes into
+a study, change a bound, or stop its run."""
 
 from __future__ import annotations
 
@@ -37,6 +38,13 @@ def register(commands: Any) -> None:
     note.add_argument("text", nargs="?", default="", help="the note; without it: list all notes")
     note.add_argument("--point", default="", help="a proposal, such as 7-12; default: the study")
     note.add_argument("--tag", nargs="+", action="extend", default=[], help="words to find it by")
+
+    bound = _command(commands, "bound", _bound, "change the bound of a constraint")
+    bound.add_argument("name", help="the constraint, a number that the objective reports")
+    bound.add_argument("bound", help="in quotes, such as '<= 320'")
+
+    stop = _command(commands, "stop", _stop, "end the run of a study once what runs has ended")
+    stop.add_argument("--reason", default="", help="the reason, which the run prints")
 
     retry = commands.add_parser("retry", help="evaluate failed points again, as further rows")
     retry.add_argument("config", nargs="?", default="config.yaml", help="default: config.yaml")
@@ -111,6 +119,7 @@ def _check_names(study: Study, values: dict[str, str], objective: str | None) ->
 
 
 def _add(arguments: argparse.Namespace) -> int:
+    from dngo.acting import when
     from dngo.entering import add
 
     study = study_of(arguments)
@@ -118,11 +127,12 @@ def _add(arguments: argparse.Namespace) -> int:
     for entry in entries:
         values = ", ".join(f"{k} = {v}" for k, v in entry.parameters.items())
         print(f"{entry.name}: {values}")
-    _say_when(study, len(entries), "evaluated at the head of", arguments.config)
+    print("\n".join(when(study, len(entries), "evaluated at the head of", arguments.config)))
     return 0
 
 
 def _tell(arguments: argparse.Namespace) -> int:
+    from dngo.acting import when
     from dngo.entering import tell
 
     study = study_of(arguments)
@@ -133,7 +143,7 @@ def _tell(arguments: argparse.Namespace) -> int:
     for name in told.concluded:
         print(f"{name}: already has its outcome")
     if told.waiting:
-        _say_when(study, len(told.waiting), "known to", arguments.config)
+        print("\n".join(when(study, len(told.waiting), "known to", arguments.config)))
     return 0
 
 
@@ -161,26 +171,28 @@ def _note(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _bound(arguments: argparse.Namespace) -> int:
+    from dngo.acting import change_bound
+
+    path = Path(arguments.config)
+    print(change_bound(path, study_of(arguments), arguments.name, arguments.bound))
+    return 0
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    from dngo.acting import stop
+
+    print(stop(study_of(arguments), arguments.reason))
+    return 0
+
+
 def _retry(arguments: argparse.Namespace) -> int:
+    from dngo.acting import when
     from dngo.retry import retry
 
     study = study_of(arguments)
     entries = retry(study, since=arguments.since, message=arguments.message)
     ids = [entry.origin["repeats"] for entry in entries]
     print(f"To be evaluated again: {', '.join(ids[:10])}{', ...' if len(ids) > 10 else ''}")
-    _say_when(study, len(entries), "evaluated at the head of", arguments.config)
+    print("\n".join(when(study, len(entries), "evaluated at the head of", arguments.config)))
     return 0
-
-
-def _say_when(study: Study, number: int, what: str, config: str) -> None:
-    """Print when the next batch will be proposed and take these points."""
-    points = f"{number} point{'s' * (number != 1)}"
-    print(f"{study.waiting.path}: {points} will be {what} the next batch")
-    plan = study.plan()
-    if not plan.iterations:
-        print(
-            f"No batch is planned: {plan.reason}. Raise `iterations`, or the limit that ended "
-            "the study"
-        )
-    elif study.run_claim.owner() is None:
-        print(f"Go on with: dngo run {config}")

@@ -33,6 +33,11 @@ def register(commands: Any) -> None:
         "show the report in a browser, refreshed during the run; for a folder, all studies "
         "below it",
     )
+    serve.add_argument(
+        "--act",
+        action="store_true",
+        help="let the page add and withdraw points, write notes, change a bound, and stop the run",
+    )
     serve.add_argument("--port", type=int, default=8000, help="default: 8000; 0: any free one")
     report = add("report", _report, "print the results of a study")
     report.add_argument("--html", help="also write the report to this HTML file")
@@ -64,8 +69,10 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _serve(arguments: argparse.Namespace) -> int:
     import signal
 
+    from dngo.acting import Acts
+    from dngo.locate import file_at, is_archive
     from dngo.report.many import Many
-    from dngo.report.serve import Server
+    from dngo.report.serve import Server, Shown
 
     def ended(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -73,17 +80,22 @@ def _serve(arguments: argparse.Namespace) -> int:
     place = Path(arguments.study)
     alone = not place.is_dir() or any((place / n).is_file() for n in ("archive.h5", "config.yaml"))
     study = study_of(arguments) if alone else None
+    may, shown = arguments.act, None
+    if study is not None:
+        file = file_at(place, arguments.results)
+        config = None if is_archive(file) else file
+        shown = Shown(study, Acts(study, config) if may else None)
     try:
-        server = Server(study or Many(place), arguments.port)
+        server = Server(shown or Many(place, Acts if may else None), arguments.port)
     except (OSError, OverflowError) as error:
         raise UserError(f"port {arguments.port}: {error}; try --port 0") from None
     signal.signal(signal.SIGTERM, ended)
     try:
         with server:
-            shown = f"Study {study.config.study}" if study else f"Studies below {place}"
-            print(f"{shown}: open {server.address}", flush=True)
-            what = "the study" if study else "them"
-            print(f"Anyone with this address sees {what}; Ctrl-C ends the server", flush=True)
+            name = f"Study {study.config.study}" if study else f"Studies below {place}"
+            print(f"{name}: open {server.address}", flush=True)
+            what = f"sees {'and changes ' * may}{'the study' if study else 'them'}"
+            print(f"Anyone with this address {what}; Ctrl-C ends the server", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
         print("Ended; the address no longer works", flush=True)

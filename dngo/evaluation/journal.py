@@ -12,7 +12,8 @@ A run stops if, among the evaluations that it started,
 - the last `stop.failures` in a row have failed in the same way (`lost` counts too);
 - a whole design has failed, for any reason: a model needs at least one outcome.
 
-`stop.failures: 0` turns off all three.
+`stop.failures: 0` turns off all three. A run also stops if somebody asks for that (`dngo stop`). The
+request names the run, so that it never stops a later one.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ from pathlib import Path
 from typing import Any
 
 from dngo.batch import WORKED, Outcome, Proposal, way
+from dngo.errors import UserError
 from dngo.evaluation.chunk import Evaluator
 from dngo.evaluation.command import CannotStart
+from dngo.storage.claim import Claim
+from dngo.storage.files import read_json, write_json
 
+GOES_ON = "Outcomes so far are kept, and the same command goes on"
 SHOWN = 200  # characters of a message
 _LINE = 1500  # most bytes of a line: a character may take six
 
@@ -100,6 +105,10 @@ class Halted(CannotStart):
     """
 
 
+class Asked(Halted):
+    """Somebody asked this run to stop."""
+
+
 @dataclass(frozen=True)
 class Journal:
     """The journal of a study's current or last run.
@@ -135,6 +144,34 @@ class Journal:
     def note_left_out(self, node: str, why: str) -> None:
         """Note that the run gives no further job to a node."""
         self._append({"left_out": node, "why": why})
+
+    # ---- a stop that somebody asks for ----------------------------------------------------------
+
+    def ask_to_stop(self, run: str, reason: str, who: dict[str, Any]) -> None:
+        """Ask a run, by the token of its claim, to start nothing more; raises OSError."""
+        write_json(self._request, {"run": run, "reason": reason, **who}, patience=0.0)
+
+    @property
+    def asked(self) -> str:
+        """Who asked the run that holds the study to stop, and why; empty if nobody did."""
+        with contextlib.suppress(OSError, ValueError, AttributeError, UserError):
+            found = read_json(self._request) if self._request.exists() else {}
+            owner = Claim(self.path.with_name(".run.claim")).owner() if found else None
+            if owner and found.get("run") == owner.get("token"):
+                reason = f": {found['reason']}" if found.get("reason") else ""
+                return f"{found.get('by')} asked the run to stop{reason}"
+        return ""
+
+    def heed_request(self) -> None:
+        """Raise Asked if somebody asked the run to stop."""
+        if asked := self.asked:
+            raise Asked(f"{asked}. {GOES_ON}")
+
+    @property
+    def _request(self) -> Path:
+        return self.path.with_name("stop.json")
+
+    # ---- what the run reads ---------------------------------------------------------------------
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -175,6 +212,7 @@ class Journal:
 
         limit: `stop.failures`. Without a journal, as in a stage outside a run, this raises nothing.
         """
+        self.heed_request()
         head, ends, whole = self._read(limit)
         if head is None or not ends or limit == 0:
             return

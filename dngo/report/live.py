@@ -71,7 +71,7 @@ def status(study: Study) -> dict[str, Any]:
         "best": None if study.config.has_several else _best(study, table, fresh),
         "feasible_share": counts["ok"] / known if known else None,
         "outcomes": {s: counts[s] for s in STATUSES},
-        "stopped": study.journal.stopped,
+        "stopped": study.journal.stopped or study.journal.asked,
         "left_out": study.journal.left_out,
         "outlook": expected_gain(study),
         "models": by_batch(study.archive, range(merged - 1, merged))[0] if merged > 1 else {},

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -18,7 +19,7 @@ from dngo.replay import configuration
 from dngo.report.compare import document, read
 from dngo.report.live import status
 from dngo.report.page import asset
-from dngo.report.serve import Answer, Shown
+from dngo.report.serve import Acts, Answer, Shown
 from dngo.report.text import lasting
 from dngo.storage.claim import SILENCE
 from dngo.storage.text import storable
@@ -47,10 +48,11 @@ class Many:
     """The studies below a folder.
 
     The page lists them; `N/` shows one, and `compare?of=N&of=M` several.
+    acts: makes what the page of a study may do; None if it only shows.
     """
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, acts: Callable[[Study], Acts] | None = None):
+        self.folder, self.acts = folder, acts
         self._shown: dict[Path, Shown] = {}
         self._numbers: list[Path] = []  # a study keeps its number while the server runs
         self._lines: dict[Path, tuple[tuple[int, bool], ListedStudy]] = {}
@@ -67,14 +69,25 @@ class Many:
             if not places:
                 raise UserError("tick the studies to compare")
             return "text/html", document(read(places))
+        shown, rest = self._study_at(path)
+        return shown.answer(rest, query) if shown else None
+
+    def act(self, path: str, document: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What came of an act on one of the studies; raises UserError if it cannot be read."""
+        shown, rest = self._study_at(path)
+        return shown.act(rest, document) if shown else None
+
+    def _study_at(self, path: str) -> tuple[Shown | None, str]:
+        """The study of a path, and the rest of the path."""
         number, slash, rest = path.partition("/")
         place = self._numbered(number)
         if place is None or not slash:
-            return None
+            return None, rest
         with self._lock:
             if place not in self._shown:
-                self._shown[place] = Shown(_study(place))
-        return self._shown[place].answer(rest, query)
+                study = _study(place)
+                self._shown[place] = Shown(study, self.acts(study) if self.acts else None)
+        return self._shown[place], rest
 
     def _numbered(self, number: str) -> Path | None:
         known = self._numbers

@@ -84,10 +84,17 @@ def version(study: Study) -> str:
     return "-".join([header.digest if header else "", *(note.name for note in new[-1:])])
 
 
-def study_page(study: Study, *, served: bool = False, view: View | None = None) -> str:
+def study_page(
+    study: Study,
+    *,
+    served: bool = False,
+    acts: Mapping[str, Any] | None = None,
+    view: View | None = None,
+) -> str:
     """The report of a study as HTML.
 
-    served: whether it may ask its server for the current state.  view: see `summary`.
+    served: whether it may ask its server for the current state.  acts: what its forms ask for.
+    view: see `summary`.
     Raises UserError if the study has no archive yet.
     """
     view = view or View.now(study)
@@ -110,6 +117,7 @@ def study_page(study: Study, *, served: bool = False, view: View | None = None) 
         pictures=pictures(view, named.tolist(), [*best, *view.last]),
         named=int(named.sum()),
         served=served,
+        acts=acts,
     )
     return page.render()
 
@@ -119,6 +127,7 @@ class Page:
     """The content of a page. texts: pairs of a heading and a text. points: as `_points` returns them.
 
     pictures: data addresses by row; named: how many points named one.
+    acts: what the forms of a served page ask for (`Acts.offered`); None if it only shows.
     """
 
     title: str
@@ -132,6 +141,7 @@ class Page:
     pictures: Mapping[int, str] = field(default_factory=dict)
     named: int = 0
     served: bool = False
+    acts: Mapping[str, Any] | None = None
 
     def _partly(self) -> str:
         """Says how many points and pictures the page has, if it does not have all of them."""

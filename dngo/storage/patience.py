@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 PATIENCE = 600.0  # seconds to wait until a full or read-only disk can be written to again
@@ -58,6 +59,19 @@ def in_words(error: BaseException) -> str:
     return ""
 
 
+_most = ContextVar("most", default=PATIENCE)
+
+
+@contextlib.contextmanager
+def hurried(seconds: float) -> Iterator[None]:
+    """A block in which nothing waits longer than so many seconds: somebody waits for its answer."""
+    token = _most.set(seconds)
+    try:
+        yield
+    finally:
+        _most.reset(token)
+
+
 def patiently(
     action: Callable[[], Any],
     *,
@@ -73,7 +87,8 @@ def patiently(
     patience: seconds; by default `PATIENCE`.  refusal: recognises errors that are worth a wait.
     heed: raises if no further attempt must be made. Raises the last error once the time is over.
     """
-    deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+    wait = min(PATIENCE if patience is None else patience, _most.get())
+    deadline = time.monotonic() + wait
     pause = 0.5
     while True:
         try:

@@ -31,6 +31,7 @@ def fit(records: Records, t: int, output: Path, progress: Progress) -> None:
             return _empty(output)
         context = Context(told=told(records, t, records.training_iterations(t)))
         if not _stands(records, t, kept, context):
+            records.paths.journal.heed_request()
             _fit(records, t, kept, context, progress)
         copy(kept, output)
     return None

@@ -30,6 +30,7 @@ from dngo.config import load
 from dngo.config.yaml_1_1 import as_meant
 from dngo.errors import UserError
 from dngo.evaluation.command import check_environment
+from dngo.evaluation.journal import GOES_ON
 from dngo.locate import find_study
 from dngo.provenance import typed, user, workflow_folder
 from dngo.storage.claim import BEAT, SILENCE, Claim, describe
@@ -418,8 +419,8 @@ class Dag:
     def _why_stopped(self) -> str:
         """A message: what stopped the run, and how to go on."""
         reason = self.study.journal.stopped
-        if not reason:
-            return "See the messages above, then type the same command again."
+        if not reason or GOES_ON in reason:
+            return reason or "See the messages above, then type the same command again."
         lines = [
             "What stopped it:",
             f"  {reason}",

@@ -242,6 +242,7 @@ document.querySelectorAll("tr[data-row]").forEach((line) => {
 if (document.body.hasAttribute("data-served")) {
   const version = document.querySelector("meta[name=dngo-version]").content;
   const live = document.getElementById("live");
+  const act = document.getElementById("act");
   let touched = 0;
   ["pointerdown", "keydown", "wheel"].forEach((kind) =>
     window.addEventListener(kind, () => { touched = Date.now(); }, { passive: true }));
@@ -250,13 +251,48 @@ if (document.body.hasAttribute("data-served")) {
       const found = await (await fetch("status.json" + location.search)).json();
       live.hidden = false;
       live.textContent = found.text;
+      offer(found.withdrawable ?? []);
       // Not under the hands of somebody who is looking at something.
-      if (found.version !== version && Date.now() - touched > 10000 && detail.hidden) location.reload();
+      if (found.version !== version && Date.now() - touched > 10000 && detail.hidden && !act?.open) location.reload();
     } catch {
       live.hidden = false;
       live.textContent = "dngo serve has ended: this is the last state.";
     }
   };
+  // What can be withdrawn now, as a person types.
+  const offer = (names) => document.getElementById("withdrawable")?.replaceChildren(...names.map((name) => {
+    const option = document.createElement("option");
+    option.value = name;
+    return option;
+  }));
+  // The key says which act this is: one that is sent again, as its answer was lost, happens once.
+  const fresh = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
+  act?.querySelectorAll("form").forEach((form) => {
+    const said = document.getElementById("said"), button = form.querySelector("button");
+    let key = fresh();
+    form.addEventListener("input", () => { key = fresh(); });
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      button.disabled = true;
+      form.after(said);
+      const fields = Object.fromEntries(new FormData(form));
+      const body = JSON.stringify({ key, act: form.dataset.act, fields });
+      try {
+        const answer = await fetch("act" + location.search,
+          { method: "POST", headers: { "Content-Type": "application/json" }, body });
+        const found = answer.ok ? await answer.json() : { said: [await answer.text()] };
+        said.className = found.done ? "done" : "refused";
+        said.textContent = found.said.join("\n");
+        key = fresh();
+        if (found.done) form.reset();
+      } catch {
+        said.className = "refused";
+        said.textContent = "No answer came. Press the button again: the act happens once.";
+      }
+      button.disabled = false;
+      ask();
+    });
+  });
   ask();
   setInterval(ask, 3000);
 }

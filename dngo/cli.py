@@ -54,7 +54,7 @@ EXAMPLES = {
     "skip": "dngo skip 7-12 --reason 'the reactor is down'",
     "note": "dngo note 'a leak' --point 7-12 --tag leak",
     "bound": "dngo bound heat '<= 320' --config my.yaml",
-    "stop": "dngo stop --config my.yaml --reason 'the reactor is down'",
+    "stop": "dngo stop my.yaml --reason 'the reactor is down'",
     "retry": "dngo retry --failed my.yaml --since 3",
     "fork": "dngo fork results/old --config new.yaml --with momentum=0",
     "compare": "dngo compare results/a results/b --html both.html",

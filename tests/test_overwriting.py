@@ -56,12 +56,12 @@ READ = {
     ("import", "results"),
     *((command, "study") for command in ("status", "watch", "serve", "report", "best", "verify")),
     *((command, "results") for command in ("status", "watch", "serve", "report", "best", "verify")),
-    *((command, "study") for command in ("replay", "audit", "export")),
-    *((command, "results") for command in ("replay", "audit", "export")),
+    *((command, "study") for command in ("replay", "audit", "export", "stop")),
+    *((command, "results") for command in ("replay", "audit", "export", "stop")),
     *((command, name) for command in ("add", "tell") for name in ("file", "config", "results")),
     *(
         (command, name)
-        for command in ("skip", "retry", "note", "bound", "stop")
+        for command in ("skip", "retry", "note", "bound")
         for name in ("config", "results")
     ),
     ("fork", "old"),
@@ -205,6 +205,7 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
         "add": ["--config", "mine.yaml"],
         "tell": ["--config", "mine.yaml"],
         "skip": ["1-0", "--reason", "why"],
+        "bound": ["heat", "<= 3"],
         "retry": ["--failed"],
         "audit": ["--all"],
         "export": ["--format", "csv", "--output", "new/x.csv"],
@@ -228,7 +229,7 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
             words = [command, *(w for w in more if w not in ("--config", "other.yaml"))]
             words += ["--config", place]
         else:
-            target = ["mine.yaml"] if command not in ("fork", "skip", "retry") else []
+            target = ["mine.yaml"] if command not in ("fork", "skip", "retry", "bound") else []
             words = [command, *target, *more, "--results", place]
         try:
             main(words)

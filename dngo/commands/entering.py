@@ -8,7 +8,14 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dngo.commands.common import add_meaning, meaning_of, named_values, say_left_out, study_of
+from dngo.commands.common import (
+    add_meaning,
+    add_study,
+    meaning_of,
+    named_values,
+    say_left_out,
+    study_of,
+)
 from dngo.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,7 +50,9 @@ def register(commands: Any) -> None:
     bound.add_argument("name", help="the constraint, a number that the objective reports")
     bound.add_argument("bound", help="in quotes, such as '<= 320'")
 
-    stop = _command(commands, "stop", _stop, "end the run of a study once what runs has ended")
+    stop = commands.add_parser("stop", help="end the run of a study once what runs has ended")
+    add_study(stop)
+    stop.set_defaults(run=_stop)
     stop.add_argument("--reason", default="", help="the reason, which the run prints")
 
     retry = commands.add_parser("retry", help="evaluate failed points again, as further rows")

@@ -94,8 +94,10 @@ def _serve(arguments: argparse.Namespace) -> int:
         with server:
             name = f"Study {study.config.study}" if study else f"Studies below {place}"
             print(f"{name}: open {server.address}", flush=True)
-            what = f"sees {'and changes ' * may}{'the study' if study else 'them'}"
-            print(f"Anyone with this address {what}; Ctrl-C ends the server", flush=True)
+            what = "the study" if study else "them"
+            if may:
+                what = f"{what}, and can change {what}"
+            print(f"Anyone with this address sees {what}; Ctrl-C ends the server", flush=True)
             server.serve_forever()
     except KeyboardInterrupt:
         print("Ended; the address no longer works", flush=True)

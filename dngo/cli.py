@@ -61,6 +61,7 @@ EXAMPLES = {
     "verify": "dngo verify results/my",
     "replay": "dngo replay results/my --iteration 3",
     "audit": "dngo audit results/my --proposal 7-12",
+    "track": "dngo track results/my --to mlflow --at sqlite:///mlflow.db --follow",
     "export": "dngo export results/my --format csv --output my.csv",
 }
 

@@ -1,6 +1,6 @@
 """Finds objects by name. They may come from other packages: types of parameters, kinds of
 surrogates and acquisitions, presets, ways to train bases, parts of a surrogate in a file, formats
-of an export, figures.
+of an export, trackers, figures.
 
 Other packages add objects to a group by entry points. Optional parts of this package are found in
 the same way: `OWN` has the form of entry points, and works without an installation.
@@ -80,6 +80,10 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "optuna": _EXCHANGE + "optuna:write",
         "ro-crate": _EXCHANGE + "ro_crate:write",
         "archive": _EXCHANGE + "copy:write",
+        "wandb": _EXCHANGE + "wandb:write",
+    },
+    "dngo.trackers": {
+        "mlflow": _EXCHANGE + "mlflow:Tracker",
     },
     "dngo.components": {
         "finite_basis": "dngo.surrogates.linear:FiniteBasis",

@@ -22,6 +22,7 @@ from needs import (  # noqa: F401
     gpu,
     group,
     history,
+    mlflow,
     no_gpu,
     refused_calls,
     root,

@@ -37,6 +37,7 @@ INSTALLED = {
     "grid_engine",
     "slurm_errors",
     "distributed",
+    "mlflow",
 }
 
 
@@ -68,6 +69,16 @@ def distributed() -> ModuleType:
         return importlib.import_module("distributed")
     except ImportError:
         missing("no Dask here: pip install distributed")
+
+
+@pytest.fixture(scope="session")
+def mlflow() -> ModuleType:
+    """MLflow's client and its database; it may come by PYTHONPATH as well."""
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    try:
+        return importlib.import_module("mlflow")
+    except ImportError:
+        missing("no MLflow here: pip install mlflow-skinny")
 
 
 @pytest.fixture(scope="session")

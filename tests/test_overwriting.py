@@ -56,8 +56,8 @@ READ = {
     ("import", "results"),
     *((command, "study") for command in ("status", "watch", "serve", "report", "best", "verify")),
     *((command, "results") for command in ("status", "watch", "serve", "report", "best", "verify")),
-    *((command, "study") for command in ("replay", "audit", "export", "stop")),
-    *((command, "results") for command in ("replay", "audit", "export", "stop")),
+    *((command, "study") for command in ("replay", "audit", "export", "stop", "track")),
+    *((command, "results") for command in ("replay", "audit", "export", "stop", "track")),
     *((command, name) for command in ("add", "tell") for name in ("file", "config", "results")),
     *(
         (command, name)
@@ -72,7 +72,7 @@ READ = {
 }
 WORDS = """help json iteration proposal all format author license top by set objective skip_invalid point
 reason failed since message values ignore prefer objectives anonymous study direction parameters yes interval port trial schema keys defaults kind
-label width text tag name cluster bound act"""
+label width text tag name cluster bound act to at follow"""
 NO_FILE = {*WORDS.split(), "altered", "columns", "constraints", "objective", "status"}
 
 
@@ -206,6 +206,7 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
         "tell": ["--config", "mine.yaml"],
         "skip": ["1-0", "--reason", "why"],
         "bound": ["heat", "<= 3"],
+        "track": ["--to", "mlflow", "--at", "sqlite:///new.db"],
         "retry": ["--failed"],
         "audit": ["--all"],
         "export": ["--format", "csv", "--output", "new/x.csv"],

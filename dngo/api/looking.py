@@ -356,6 +356,17 @@ class Looking(Elsewhere):
                 page.write_text(study_page(study), encoding="utf-8")
             return summary(study)
 
+    def track(self, to: str, at: str = "") -> int:
+        """Log the evaluations that an experiment tracker lacks; returns how many these are.
+
+        to: the tracker, such as "mlflow".  at: its address, such as "sqlite:///mlflow.db".
+        Raises UserError if its package is missing, or if it does not answer.
+        """
+        from dngo.exchange.tracking import Tracking
+
+        self._settle()
+        return Tracking(self._engine, to, at).update()
+
     # ---- showing itself -------------------------------------------------------------------------
 
     @cached_property

@@ -1,20 +1,23 @@
-"""`dngo compare`, `verify`, `replay`, `audit`, `export`: commands that need only archives."""
+"""`dngo compare`, `verify`, `replay`, `audit`, `export`, `track`: what is made of archives."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from dngo.commands.common import add_study, archive_of, finite, page_at, print_list
+from dngo.commands.common import add_study, archive_of, finite, page_at, print_list, study_of
 from dngo.errors import UserError
 from dngo.exchange import EXPORTS
+from dngo.plugins import Registry
 
 # Exit statuses of a replay: only another release can do it, or only another processor can decide
 # it.
 OTHER_VERSION, OTHER_PROCESSOR = 3, 4
+LOOK = 5.0  # seconds between looks at a study that is tracked
 TABLES = ("csv", "parquet")  # exports without digests
 
 
@@ -52,6 +55,11 @@ def register(commands: Any) -> None:
     audit.add_argument("--json", action="store_true", help="print JSON")
     audit.set_defaults(run=_audit)
 
+    _register_what_leaves(commands)
+
+
+def _register_what_leaves(commands: Any) -> None:
+    """Add the commands that hand a study to other programs."""
     export = commands.add_parser("export", help="write an archive in another program's format")
     add_study(export)
     export.add_argument("--format", required=True, choices=EXPORTS.names())
@@ -75,6 +83,17 @@ def register(commands: Any) -> None:
         help="csv and parquet: also if another program altered the archive; says what differs",
     )
     export.set_defaults(run=_export)
+
+    track = commands.add_parser("track", help="log each evaluation to an experiment tracker, once")
+    add_study(track)
+    track.add_argument(
+        "--to", required=True, choices=Registry("dngo.trackers").names(), help="the tracker"
+    )
+    track.add_argument(
+        "--at", default="", help="its address, such as http://host:5000 or sqlite:///mlflow.db"
+    )
+    track.add_argument("--follow", action="store_true", help="until the study is done")
+    track.set_defaults(run=_track)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -161,6 +180,22 @@ def _beside(path: Path, proposals: list[str], as_json: bool) -> int:
     else:
         print(text(proposals, beside(path, proposals)), end="")
     return 0
+
+
+def _track(arguments: argparse.Namespace) -> int:
+    from dngo.exchange.tracking import Tracking
+    from dngo.report.watch import ended
+
+    study = study_of(arguments)
+    tracking = Tracking(study, arguments.to, arguments.at)
+    while True:
+        over = ended(study) or not arguments.follow
+        study.settle()
+        if (count := tracking.update()) or over:
+            print(f"{study.config.study}: {count} evaluations logged", flush=True)
+        if over:
+            return 0
+        time.sleep(LOOK)
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ from dngo.config import load
 from dngo.locate import find_study
 from dngo.report.beside import beside as beside_of
 from dngo.report.figures import FIGURES
-from dngo.report.page import write_report
+from dngo.report.page import asset, write_report
 from dngo.report.serve import Server, Shown
 from dngo.study import Study, entries
 
@@ -175,6 +175,41 @@ def test_a_picture_is_shown_and_its_script_does_not_run(tmp_path: Path, browser)
     browser.js("document.querySelectorAll('#table input[type=checkbox]').forEach(b => b.click())")
     browser.wait("document.querySelectorAll('#beside img').length === 2")
     assert browser.js("window.hacked") is None and browser.complaints() == []
+
+
+def test_the_page_fits_a_narrow_window_a_dark_one_and_paper(tmp_path: Path, browser) -> None:
+    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=2, **QUICK_STUDY)
+    study.optimize(painted, 2, workers=0)
+    study.report(tmp_path / "page.html")
+    command = browser.driver.execute_cdp_cmd
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+
+    def brightness(what: str, of: str) -> float:
+        colour = browser.js(f"getComputedStyle(document.querySelector('{what}')).{of}")
+        return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
+
+    try:
+        command("Emulation.setDeviceMetricsOverride", size)
+        command("Emulation.setEmulatedMedia", dark)
+        browser.open((tmp_path / "page.html").as_uri())
+        browser.draw_everything()
+        page = "document.documentElement"
+        assert browser.js(f"{page}.scrollWidth <= {page}.clientWidth")
+        for what in ("body", "pre", "a", "p"):
+            assert brightness(what, "color") > 0.4, what
+        assert brightness("body", "backgroundColor") < 0.2
+        assert brightness(".figure", "backgroundColor") == 1  # captions speak of lighter and darker
+        # The paper is as wide as the widest figure: nothing is cut off at its right.
+        command("Emulation.setEmulatedMedia", {"media": "print", **dark})
+        command("Emulation.setDeviceMetricsOverride", {**size, "width": 1400})
+        assert brightness("body", "color") < 0.2
+        width = browser.js("document.querySelector('main').getBoundingClientRect().width")
+        millimetres = int(re.search(r"@page { size: (\d+)mm", asset("report.css"))[1]) - 20
+        assert width <= millimetres / 25.4 * 96
+    finally:
+        command("Emulation.setEmulatedMedia", {"media": "", "features": []})
+        command("Emulation.clearDeviceMetricsOverride", {})
 
 
 # ---- live ---------------------------------------------------------------------------------------

@@ -264,7 +264,7 @@ def slots(view: View) -> Iterator[Check]:
         yield Check(
             "note",
             "Slots were idle between the batches: in the median iteration, "
-            f"{share:.0%} of the {capacity:.0f} slots were busy.",
+            f"{share:.0%} of {_slots(capacity)} busy.",
             f"{what} If an evaluation takes only seconds, larger batches help more.",
             "timeline",
         )
@@ -328,3 +328,9 @@ LOOKS: tuple[Callable[[View], Iterator[Check]], ...] = (
     slots,
     expected,
 )
+
+
+def _slots(capacity: float) -> str:
+    """How many slots there were, as the subject of a sentence. Evaluations of a moment hardly fill one."""
+    count = max(1, round(capacity))
+    return f"the {count} slots were" if count > 1 else "the time of the one slot was"

@@ -54,11 +54,16 @@ def curves(view: View) -> Figure | None:
     )
     number = int(view.stopped[rows].sum())
     part = "" if len(drawn) == len(rows) else f" {len(drawn)} of {len(rows)} are drawn."
+    stopped = (
+        f" {number} of these {'was' if number == 1 else 'were'} stopped early, because others were "
+        "better at the same step (`dngo audit` says how many)."
+        if number
+        else ""
+    )
     return Figure(
         "curves",
         "As they ran",
         f"Values that evaluations of iteration {last} reported while they ran. {len(rows)} "
-        f"of them reported some, and {number} of these were stopped early, each because it "
-        "was worse than others at the same step (`dngo audit` says how many)." + part,
+        f"of them reported some.{stopped}{part}",
         figure,
     )

@@ -46,6 +46,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "mcei": _ACQUISITION + "Mcei",
         "learn": _ACQUISITION + "Learn",
         "level_set": _ACQUISITION + "LevelSet",
+        "robust": _ACQUISITION + "Robust",
         "own": _ACQUISITION + "OwnGain",
         "pi": _PAPERS + "acquisitions:Pi",
         "lcb": _PAPERS + "acquisitions:Lcb",

@@ -80,8 +80,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "networks.epochs": (9,),
     "networks.ensemble": (3,),
 }
-# Kinds that need a key: tests/test_own_models.py, tests/test_acquisition_learning.py.
-NEEDY = ("own", "level_set")
+# Kinds that need a key: tests/test_own_models.py, test_acquisition_learning.py, test_acquisition_robust.py.
+NEEDY = ("own", "level_set", "robust")
 MODELLED = [
     k for k, c in AcquisitionSettings.classes.items() if issubclass(c, Modelled) and k not in NEEDY
 ]

@@ -12,7 +12,7 @@ so greedy picks reach 1 - 1/e of the best batch's (Wilson, Hutter and Deisenroth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,10 +21,10 @@ from dngo.acquisition.feasibility import least_of_draws, likely_enough, penalty
 from dngo.acquisition.minima import AT_ONCE_WIDE, Box, descent_of, minima
 from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.state import BatchState
+from dngo.acquisition.wavering import Seen, Wavering
 from dngo.errors import UserError
 from dngo.objects import Reference, find
 from dngo.rules import current
-from dngo.surrogates.component import Functions
 from dngo.surrogates.draws import draw
 from dngo.surrogates.model import Model
 from dngo.types import Array, Mask, Rows
@@ -70,20 +70,22 @@ class Drawn:
     best: Array
 
 
-def drawn(state: BatchState, count: int, rng: np.random.Generator) -> Drawn:
-    """Functions of the whole space's model, and their candidates."""
+def drawn(
+    state: BatchState, count: int, rng: np.random.Generator, wavering: Wavering | None = None
+) -> Drawn:
+    """Functions of the whole space's model, and their candidates. wavering: of the inputs."""
     model, space, pool = state.model, state.space, state.candidates
     rows = state.shared_rows(count, rng)
     rules, own = descent_of(space), []
     functions = [
-        draw(model.objective, np.ones(min(AT_ONCE_WIDE, count - i)), rng)
+        Seen(draw(model.objective, np.ones(min(AT_ONCE_WIDE, count - i)), rng), space, wavering)
         for i in range(0, count, AT_ONCE_WIDE)
     ]
     starts = range(AT_ONCE_WIDE, count, AT_ONCE_WIDE)
     leasts = np.split(least_of_draws(state, count), starts)
     shared = []
     for some, least in zip(functions, leasts, strict=True):
-        values = some(pool.x[rows])
+        values = some(pool.v[rows])
         shared.append(values)
         points, _ = minima(
             pool.v[rows],
@@ -96,12 +98,13 @@ def drawn(state: BatchState, count: int, rng: np.random.Generator) -> Drawn:
         )
         own.append(points[:, : current().joint.minima].reshape(-1, space.k))
     known = _best_known(state)
-    x = space.encode(known)
-    at_known = np.concatenate([some(x) for some in functions])
+    at_known = np.concatenate([some(known) for some in functions])
     # A pending point gains only if it turns out to be feasible.
     picked = np.array([pick.v for pick in state.picks]).reshape(-1, space.k)
-    pending = space.encode(np.concatenate([state.history.pending, picked]))
-    at_pending = _held(model, np.concatenate([some(pending) for some in functions]), pending, rng)
+    pending = np.concatenate([state.history.pending, picked])
+    at_pending = np.concatenate([some(pending) for some in functions])
+    edges = {name: rng.random((count, 1)) for name in sorted(model.classifiers)}
+    at_pending = _held(model, at_pending, space.encode(pending), edges)
     best = np.concatenate([at_known, at_pending], axis=1).min(axis=1, initial=np.inf)
     # The point of the highest expected improvement need not be the minimum of any function.
     gains = np.maximum(best[:, None] - np.concatenate(shared), 0.0).mean(axis=0)
@@ -111,19 +114,19 @@ def drawn(state: BatchState, count: int, rng: np.random.Generator) -> Drawn:
     v = v[state.spacing.free(v)]
     _, first = np.unique(space.bits(v), axis=0, return_index=True)
     v = v[np.sort(first)]
-    x = space.encode(v)
-    values = _held(model, np.concatenate([some(x) for some in functions]), x, rng)
+    values = np.concatenate([some(v) for some in functions])
+    values = _held(model, values, space.encode(v), edges)
     return Drawn(v, _in_units(model, values), _in_units(model, best))
 
 
-def _own(state: BatchState, some: Functions, least: Array) -> Callable[[Array], Array]:
+def _own(state: BatchState, some: Seen, least: Array) -> Callable[[Array], Array]:
     """Each of s functions at its own points v (s, m, k): (s, m). It is high where the feasibility is
     below the function's least, (s,)."""
 
     def values(v: Array) -> Array:
-        x = state.space.encode(v.reshape(-1, v.shape[2]))
-        found = some.own(x.reshape(*v.shape[:2], -1))
+        found = some.own(v)
         if state.model.heeds_constraints:
+            x = state.space.encode(v.reshape(-1, v.shape[2]))
             found = found + penalty(state.model.feasibility(x).reshape(found.shape), least[:, None])
         return found
 
@@ -144,15 +147,14 @@ def _best_known(state: BatchState) -> Array:
     return state.history.v[ranked]
 
 
-def _held(model: Model, values: Array, x: Array, rng: np.random.Generator) -> Array:
+def _held(model: Model, values: Array, x: Array, edges: Mapping[str, Array]) -> Array:
     """Values (s, n) at points x (n, d), infinite where the function's draw breaks a constraint.
 
-    A draw of a constraint holds at all points above one level of the probability. So a draw has an
-    edge, and one batch tries several edges.
+    A draw of a constraint holds at all points above one level of the probability, its edge (s, 1). So
+    one batch tries several edges, and what is pending has the same edge as the candidates around it.
     """
-    for name in sorted(model.classifiers):
-        level = rng.random((len(values), 1))
-        values = np.where(level < model.classifiers[name].probability(x), values, np.inf)
+    for name, edge in edges.items():
+        values = np.where(edge < model.classifiers[name].probability(x), values, np.inf)
     return values
 
 
@@ -215,13 +217,17 @@ class Batch:
 
 
 def chosen(
-    state: BatchState, number: int, gain: Gain, rng: np.random.Generator
+    state: BatchState,
+    number: int,
+    gain: Gain,
+    rng: np.random.Generator,
+    wavering: Wavering | None = None,
 ) -> Iterator[tuple[Array, float, float]]:
     """Up to `number` picks (k,), each with what it adds, and what the second best would have added."""
     rules, left = current().joint, number
     while left:
         count = int(np.clip(rules.for_each * left, rules.least, rules.most))
-        functions = drawn(state, count, rng)
+        functions = drawn(state, count, rng, wavering)
         if not len(functions.v):
             return
         x = state.space.encode(functions.v)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -241,6 +241,30 @@ class LevelSet(Learn, json_schema_extra=NAMED):
 
     def inward(self, units: Units) -> LevelSet:
         return self.model_copy(update={"at": float(units.inward(np.array(self.at)))})
+
+
+class Robust(Modelled, json_schema_extra=NAMED):
+    """The point is wanted that is best on average while its inputs waver: not a narrow hole, but a wide
+    basin.
+    """
+
+    kind: Literal["robust"] = "robust"
+    within: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        min_length=1,
+        description="How far each wavering parameter may lie from what it is set to, in its own units: "
+        "{pressure: 0.02}. Each place within it counts alike.",
+    )
+    # Regions and fantasies are of the function itself.
+    trust_region_share: ClassVar[float] = 0.0  # type: ignore[misc]
+    fantasies: ClassVar[int] = 1  # type: ignore[misc]
+    noisy_improvement: ClassVar[bool] = False  # type: ignore[misc]
+
+    def stages(self) -> Sequence[Stage]:
+        from dngo.acquisition.stages.draws import ThompsonDraws
+        from dngo.acquisition.stages.first_feasible import FirstFeasible
+        from dngo.acquisition.stages.joint import Joint
+
+        return [FirstFeasible(), Joint(within=self.within), ThompsonDraws()]
 
 
 class Thompson(Modelled, json_schema_extra=NAMED):

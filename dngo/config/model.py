@@ -35,6 +35,7 @@ from dngo.config.objectives import check as check_objectives
 from dngo.config.placeholders import RESERVED
 from dngo.config.resources import Resources
 from dngo.config.stop import Stop
+from dngo.config.wavering import check as check_wavering
 from dngo.presets import PresetName
 from dngo.redaction import redacted_config
 from dngo.space import ExpressionError, Space
@@ -274,9 +275,8 @@ class Config(Section):
         if all(isinstance(p, Fixed) for p in self.space.values()):
             raise Located(("space",), "every parameter is fixed: there is nothing to search")
         self._check_known(is_new=not archived(info))
-        check_objectives(self)
-        check_labels(self)
-        check_fidelity(self)
+        for check in (check_objectives, check_labels, check_fidelity, check_wavering):
+            check(self)
         if not archived(info):
             self._check_reached()
         if COMPLETED in self.constraints:

@@ -276,8 +276,8 @@ def _judge_late(verdict: Verdict, stopped: End) -> tuple[Verdict, End]:
 def prepare_folder(places: Places, proposal: Proposal) -> None:
     """Leave only the parameters and earlier progress in the private folder of an evaluation.
 
-    A kill at any moment leaves that progress, too: where there is some, its file is replaced as a
-    whole, and the parameters, which say whose it is, stay.
+    A kill at any moment leaves that progress: where there is some, its file is replaced as a whole,
+    and the parameters, which say whose it is, stay.
     """
     before = _reported_before(places, proposal)
     if not before:

@@ -67,6 +67,25 @@ def may_differ(view: View) -> bool:
     return bool(np.isin(feasible, broken).any())
 
 
+def waver(view: View) -> bool:
+    """Whether inputs waver (`acquisition: {kind: robust}`)."""
+    return bool(view.config["acquisition"].get("within"))
+
+
+def function_at(view: View, rows: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The model's mean and deviation of the objective at rows, each (n,); where inputs waver, of its
+    mean over that. y: (n,) outcomes that the model has not seen, else NaN."""
+    assert view.model is not None
+    if not waver(view):
+        return view.model.function(view.table.x[rows], y)
+    from dngo.acquisition.wavering import Wavering
+
+    wavering = Wavering.of(view.space, view.config["acquisition"]["within"])
+    places = view.space.encode(wavering.around(view.table.v[rows]))
+    mean, std = view.model.function(places, np.full(len(places), np.nan))
+    return wavering.mean(mean), wavering.mean(std)
+
+
 def left_out(view: View) -> list[str]:
     """Why the best outcome is not ranked by the model, as a line; empty if it is."""
     row = view.best

@@ -17,7 +17,7 @@ from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.fronts import sign_of
 from dngo.redaction import redacted
-from dngo.report.best import LIKELY, may_differ
+from dngo.report.best import LIKELY, function_at, may_differ, waver
 from dngo.report.front import Front
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
@@ -214,7 +214,7 @@ class View:
         mean, std, feasibility = np.full((3, len(self)), np.nan)
         rows = self._to_be_expected
         x = self.table.x[rows]
-        mean[rows], std[rows] = self.model.function(x, y[rows])
+        mean[rows], std[rows] = function_at(self, rows, y[rows])
         feasibility[rows] = self.model.feasibility(x)
         if not may_differ(self):
             feasibility[self.ok] = 1.0
@@ -236,14 +236,12 @@ class View:
         """Rows near the best one, and the mean and deviation of their objective, minimised."""
         from dngo.surrogates.nearby import around_the_best
 
+        if waver(self):  # then the best point is not the lowest
+            return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
         table, y = self.table, self.units.inward(self.table.objective)
         ok = np.flatnonzero(self.counts & np.isfinite(y))
-        rows, mean, std = around_the_best(
-            self.space.unit(table.v[ok]),
-            table.x[ok],
-            y[ok],
-            self.units.inward_noise(table.objective, table.noise)[ok],
-        )
+        u, noise = self.space.unit(table.v), self.units.inward_noise(table.objective, table.noise)
+        rows, mean, std = around_the_best(u[ok], table.x[ok], y[ok], noise[ok])
         return ok[rows], mean, std
 
     @cached_property

@@ -193,6 +193,7 @@ class JointRules:
     most: int = 1024  # functions drawn together; of a larger batch the rest follows with new ones
     minima: int = 2  # candidates of each function
     by_mean: int = 64  # candidates by the mean of all functions
+    shifts: int = 4  # pairs of places where inputs that waver may be
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from dngo.commands import (
     looking,
     starting,
 )
-from dngo.commands.parsing import Parser
+from dngo.commands.parsing import EXAMPLE, Parser
 from dngo.errors import UserError
 from dngo.storage.files import cannot_be_written
 from dngo.storage.patience import in_words
@@ -145,5 +145,5 @@ def _parser() -> Parser:
         what = each.help or ""
         command.description = f"{what[:1].upper()}{what[1:]}."
         if each.dest in EXAMPLES:
-            command.epilog = f"For example: {EXAMPLES[each.dest]}"
+            command.epilog = f"{EXAMPLE}{EXAMPLES[each.dest]}"
     return parser

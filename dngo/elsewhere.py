@@ -30,6 +30,10 @@ PACKAGE = {
     **dict.fromkeys(("Categorical", "suggest_categorical", "CategoricalDistribution", "choice"),
                     "['a', 'b'], or dngo.Choice(['a', 'b'])"),
     "TrialPruned": "dngo.should_stop()",
+    **dict.fromkeys(("Space", "SearchSpace", "ParameterSpace", "ConfigurationSpace"),
+                    "{'x': (0, 1), 'kind': ['a', 'b']}, an ordinary dict"),
+    **dict.fromkeys(("visualization", "plot", "plots", "plotting"), "study.figure('progress')"),
+    **dict.fromkeys(("load", "load_checkpoint"), "dngo.open('dngo-studies/NAME')"),
     "samplers": "dngo.optuna.Sampler, for a loop of Optuna",
 }  # fmt: skip
 # Of a study.
@@ -41,7 +45,12 @@ STUDY = {
     **dict.fromkeys(("best_trials", "get_pareto_optimal_parameters"),
                     "study.front(), of several objectives"),
     **dict.fromkeys(("trials", "get_trials", "trials_dataframe", "get_trials_data_frame", "summarize",
-                     "x_iters", "func_vals", "res", "history"), "study.table()"),
+                     "x_iters", "func_vals", "res", "history", "results", "df", "dataframe", "data",
+                     "to_dataframe", "to_df"), "study.table()"),
+    "to_csv": "study.table().to_csv('FILE')",
+    **dict.fromkeys(("save", "dump", "save_to_json_file"), "nothing: each outcome is on disk at once"),
+    "stop": "nothing: Ctrl-C ends the call, and in a shell `dngo stop`; the same call goes on",
+    "export": "dngo export STUDY --format csv --output FILE, in a shell",
     **dict.fromkeys(("enqueue_trial", "probe"), "study.add({...})"),
     **dict.fromkeys(("add_trial", "add_trials", "attach_trial", "complete_trial", "register"),
                     "study.tell({...}, objective)"),
@@ -54,7 +63,11 @@ STUDY = {
     "directions": "study.config.directions",
     "space": "study.config.space",
     "set_user_attr": "study.note('...')",
-    "plot": "study.figure('progress')",
+    **dict.fromkeys(("plot", "plot_convergence", "plot_optimization_history"),
+                    "study.figure('progress')"),
+    "plot_param_importances": "study.figure('importance')",
+    "plot_parallel_coordinate": "study.figure('parallel')",
+    "plot_pareto_front": "study.figure('front')",
 }  # fmt: skip
 # Of a point that was asked for, and of a best point.
 POINT = {
@@ -65,7 +78,11 @@ POINT = {
     "report": "dngo.progress(step, value), in the function",
     "should_prune": "dngo.should_stop(), in the function",
 }  # fmt: skip
-BEST = {**POINT, "value": "best.objective", "fun": "best.objective", "params": "best.parameters"}
+BEST = {
+    **POINT,
+    **dict.fromkeys(("value", "fun", "loss"), "best.objective"),
+    **dict.fromkeys(("params", "x", "values"), "best.parameters"),
+}
 # Of the calls, by their arguments.
 ARGUMENTS = {
     **dict.fromkeys(("n_trials", "num_trials", "max_trials", "total_trials", "max_evals", "n_calls",
@@ -101,11 +118,17 @@ ARGUMENTS = {
 }  # fmt: skip
 # Of the command line.
 COMMANDS = {
-    **dict.fromkeys(("optimize", "start", "resume", "minimize", "submit"), "run"),
+    **dict.fromkeys(("optimize", "start", "resume", "minimize", "submit", "continue"), "run"),
     **dict.fromkeys(("create-study", "create", "new"), "init"),
     **dict.fromkeys(("best-trial", "best-trials", "trials"), "best"),
     **dict.fromkeys(("dashboard", "ui"), "serve"),
-    **dict.fromkeys(("studies", "ls", "list"), "status"),
+    **dict.fromkeys(("studies", "ls", "list", "show", "info"), "status"),
+    **dict.fromkeys(("validate", "lint", "test", "dry-run"), "check"),
+    **dict.fromkeys(("cancel", "kill", "abort"), "stop"),
+    **dict.fromkeys(("plot", "visualize"), "figure"),
+    **dict.fromkeys(("log", "mlflow", "wandb"), "track"),
+    "explain": "audit",
+    "version": "--version",
     "enqueue": "add",
 }
 OPTIONS = {
@@ -115,6 +138,8 @@ OPTIONS = {
     "--cores": "after --, Snakemake's: dngo run -- --cores 4",
     "--profile": "after --, Snakemake's: dngo run -- --profile slurm",
     "--storage": "`results` is a key of the configuration, and --results an option",
+    "--study": "a study is the first word: dngo best my.yaml",
+    "--host": "it serves this machine alone; from elsewhere: ssh -L 8000:localhost:8000 NODE",
     "--study-name": "`study` is a key of the configuration",
 }
 # Words in a function that get its values from a trial.
@@ -157,6 +182,11 @@ class Elsewhere:
     _elsewhere: ClassVar[Mapping[str, str]] = {}
 
     if not TYPE_CHECKING:
+
+        def __getitem__(self, key):
+            ours = type(self)._elsewhere.get("params") or "study.table()"
+            part = f"[{key!r}]" if ours.endswith("parameters") and isinstance(key, str) else ""
+            raise UserError(f"[{key!r}]: write {ours}{part}")
 
         def __getattr__(self, name):
             kind = type(self)

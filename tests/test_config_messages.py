@@ -198,7 +198,11 @@ WRONG: list[tuple[str, int, str]] = [
         "space.x.5: unknown key; is this a decimal comma? Numbers have a point, as 0.5",
     ),
     # ---- the space
-    (HEAD + "space: []\n", 3, f"space: {MAPPING}, not []"),
+    (
+        HEAD + "space: []\n",
+        3,
+        f"space: {MAPPING}, as {{x: {{type: float, low: 0, high: 1}}}}, not []",
+    ),
     (HEAD + "space: {}\n", 3, "space: is empty; name a parameter"),
     (HEAD + "space:\n", 3, f"space: {EMPTY} a mapping of keys to values"),
     (HEAD + "space: {1: {type: boolean}}\n", 3, f"space.1: {WORD}"),
@@ -286,7 +290,8 @@ WRONG: list[tuple[str, int, str]] = [
     (
         WHOLE + "constraints: ['ok <= 3']\n",
         4,
-        'constraints.ok <= 3: a constraint with a threshold is written {ok: "<= 3"}',
+        'constraints.ok <= 3: a constraint with a threshold is written {ok: "<= 3"}; what parameters must keep '
+        "stands in space_constraints",
     ),
     (
         WHOLE + "constraints: ok <= 3\n",
@@ -475,7 +480,7 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["check", "--foo=3"], "dngo check: there is no option --foo=3; see dngo check --help"),
     (
         ["check", "a.yaml", "b.yaml"],
-        "dngo check: 'b.yaml' is one word too many; see dngo check --help",
+        "dngo check: 'b.yaml' is one word too many, for example: dngo check my.yaml --run",
     ),
     (
         ["check", "--schema", "--keys"],
@@ -490,7 +495,10 @@ COMMANDS: list[tuple[list[str], str]] = [
         ["export", "--format", "cvs"],
         f"dngo export: --format must be one of {FORMATS}, not 'cvs'; did you mean 'csv'?",
     ),
-    (["export", "--format", "csv"], "dngo export: --output must be given; see dngo export --help"),
+    (
+        ["export", "--format", "csv"],
+        "dngo export: --output must be given, for example: dngo export results/my --format csv --output my.csv",
+    ),
     (["add"], "dngo add: give one of file --set; see dngo add --help"),
     (
         ["init", "--direction", "max"],

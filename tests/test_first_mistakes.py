@@ -1,4 +1,4 @@
-"""Thirty first mistakes of somebody from Optuna, Ax or scikit-optimize. Each gets one line that helps."""
+"""Sixty first mistakes of somebody from Optuna, Ax or scikit-optimize. Each gets one line that helps."""
 
 from __future__ import annotations
 
@@ -18,6 +18,30 @@ SPACE: dict[str, Any] = {"x": (0.0, 1.0)}
 def f(x: float) -> float:
     """A function that a newcomer would try."""
     return (x - 0.3) ** 2
+
+
+async def awaited(x: float) -> float:
+    """A function whose value somebody must await."""
+    return x
+
+
+def yielding(x: float) -> Any:
+    """A function that gives its values one after another."""
+    yield x
+
+
+def reporting(x: float) -> float:
+    """A function that reports as in other packages."""
+    import dngo.report
+
+    dngo.report(1, x)  # type: ignore[operator]
+    return x
+
+
+def twice(begun: dngo.Session) -> Any:
+    """Asks again before an outcome is told."""
+    begun.ask(2)
+    return begun.ask(2)
 
 
 def of_a_trial(trial: Any) -> float:
@@ -87,6 +111,48 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: minimized(lambda a, b: a + b, {**SPACE, "y": (0, 1)}, 9), r"arguments.*\(x, y\)"),
     "a tuple of mean and error": (
         lambda: minimized(lambda x: (x, 0.0), SPACE, 9), r"objective must be a number.*a list"),
+    # The second thirty.
+    "dngo.Space": (lambda: dngo.Space, r"an ordinary dict"),
+    "dngo.visualization": (lambda: dngo.visualization, r"study\.figure"),
+    "dngo.load": (lambda: dngo.load, r"dngo\.open"),
+    "a parameter as text": (lambda: new_space(("x", "uniform(0, 1)")), r"in Python \(0, 1\)"),
+    "a step in a tuple": (lambda: new_space(("x", (0, 1, 0.1))), r"dngo\.Float\(0, 1, step=0\.1\)"),
+    "choices in a set": (lambda: new_space(("x", {"a", "b"})), r"\['a', 'b'\] for a choice"),
+    "a wide logarithm": (lambda: new_space(("x", (0, 1, "log"))), r"values above zero"),
+    "ends the wrong way": (lambda: new_space(("x", (1, 0))), r"low \(1.0\) must be below high"),
+    "a program": (lambda: minimized("train.py", SPACE, 9), r"a program is run by dngo init"),
+    "async def": (lambda: minimized(awaited, SPACE, 9), r"neither be async"),
+    "yield": (lambda: minimized(yielding, SPACE, 9), r"nor yield"),
+    "returns nothing": (lambda: minimized(lambda x: None, SPACE, 9), r"there is no objective"),
+    "returns text": (lambda: minimized(lambda x: "0.5", SPACE, 9), r"must be a number, but is text"),
+    "dngo.report(1, x)": (
+        lambda: minimized(reporting, SPACE, 9), r"dngo\.progress\(step, value\)"),
+    "workers=-1": (lambda: minimized(f, SPACE, 9, workers=-1), r"os\.cpu_count\(\)"),
+    "100.0 evaluations": (lambda: minimized(f, SPACE, 100.0), r"whole number"),
+    "surrogate='GP'": (lambda: new(surrogate="GP"), r"did you mean 'gp'"),
+    "acquisition='EI'": (lambda: new(acquisition="EI"), r"did you mean 'mcei'"),
+    "acquisition='UCB'": (lambda: new(acquisition="UCB"), r"did you mean 'lcb'"),
+    "constraints as a function": (
+        lambda: new(constraints=lambda x: x < 1), r"space_constraints: \['x \+ y <= 1'\]"),
+    "a constraint of parameters": (
+        lambda: new(constraints=["x <= 0.5"]), r"stands in space_constraints"),
+    "objectives in a list": (
+        lambda: new(objectives=["error", "speed"]), r"\{error: minimize, speed: maximize\}"),
+    "best()['x']": (lambda: study().best()["x"], r"best\.parameters\['x'\]"),
+    "best().x": (lambda: study().best().x, r"best\.parameters"),
+    "point['x']": (lambda: new().ask(1)[0]["x"], r"point\.parameters\['x'\]"),
+    "study['x']": (lambda: study()["x"], r"study\.table\(\)"),
+    "for trial in study": (lambda: list(study()), r"study\.table\(\)"),
+    "study.df": (lambda: study().df, r"study\.table\(\)"),
+    "study.to_csv": (lambda: study().to_csv("a.csv"), r"study\.table\(\)\.to_csv"),
+    "study.save": (lambda: study().save("a"), r"on disk at once"),
+    "study.stop": (lambda: study().stop(), r"dngo stop"),
+    "study.plot_optimization_history": (
+        lambda: study().plot_optimization_history(), r"study\.figure\('progress'\)"),
+    "tell without a value": (lambda: told(), r"no objective, and no status"),
+    "tell(value, point)": (lambda: new().tell(0.5, 1), r"a dict, a proposal or its id"),
+    "ask(4) again": (lambda: twice(new()), r"waits for outcomes"),
+    "open by a name alone": (lambda: dngo.open("mine"), r"no such file"),
     "{'loss': ...}": (lambda: minimized(lambda x: {"loss": x}, SPACE, 9), r"'loss'.*'objective'"),
 }  # fmt: skip
 
@@ -102,8 +168,8 @@ def told(**outcome: Any) -> Any:
     return begun.tell(begun.ask(1)[0], **outcome)
 
 
-def test_there_are_thirty() -> None:
-    assert len(MISTAKES) >= 30
+def test_there_are_twice_thirty() -> None:
+    assert len(MISTAKES) >= 60
 
 
 @pytest.mark.parametrize("typed", MISTAKES)
@@ -130,6 +196,10 @@ def test_other_names_are_as_unknown_as_ever() -> None:
         ("parameters: {x: 1}", "did you mean 'space'"),
         ("direction: maximize", "objective.direction"),
         ("sampler: tpe", "acquisition.sampler"),
+        ("method: bayes", "did you mean 'acquisition'"),
+        ("parallel: 4", "did you mean 'points_at_once'"),
+        ("objectives: [error, speed]", "{error: minimize, speed: maximize}"),
+        ("constraints: ['x <= 0.5']", "space_constraints"),
     ],
 )
 def test_keys_of_elsewhere_in_a_configuration(
@@ -152,6 +222,19 @@ def test_keys_of_elsewhere_in_a_configuration(
         (["dashboard"], "did you mean 'serve'"),
         (["trials"], "did you mean 'best'"),
         (["run", "--n-trials", "100"], "iterations"),
+        (["audit", "my.yaml", "0-1"], "--proposal 7-12"),
+        (["tell", "7-12", "0.5"], "--set id=7-12 objective=4.1"),
+        (["replay", "my.yaml", "3"], "--iteration 3"),
+        (["import", "t.csv", "my.yaml"], "--config my.yaml"),
+        (["note", "my.yaml", "text"], "--point 7-12"),
+        (["skip", "7-12"], "--reason 'the reactor is down'"),
+        (["export", "my.yaml"], "--format csv --output my.csv"),
+        (["bound", "heat=320"], "'<= 320'"),
+        (["best", "--study", "my"], "dngo best my.yaml"),
+        (["serve", "my.yaml", "--host", "0.0.0.0"], "ssh -L"),
+        (["cancel"], "did you mean 'stop'"),
+        (["continue"], "did you mean 'run'"),
+        (["version"], "did you mean '--version'"),
     ],
 )
 def test_commands_of_elsewhere(

@@ -70,7 +70,7 @@ def create(
             **_limits(settings.get("objective")),
         },
         "space": sections(space),
-        "constraints": plain(constraints) if constraints is not None else {},
+        "constraints": constraints if callable(constraints) else plain(constraints or {}),
     }
     config = validate(given, source="create")
     study = Study(config)

@@ -56,7 +56,10 @@ def optimize(
         workers = 1 if executor is None else workers_of(executor)
     evaluations, workers = whole("evaluations", evaluations), whole("workers", workers)
     if evaluations < 1 or workers < 0:
-        raise UserError("evaluations must be 1 or more, and workers 0 or more (0: in this process)")
+        raise UserError(
+            "evaluations must be 1 or more, and workers 0 or more (0: in this process); all processors "
+            "are workers=os.cpu_count()"
+        )
     space = study.config.space
     always = [name for name, parameter in space.items() if not parameter.active_if]
     found = Function.of(function, always, list(space))

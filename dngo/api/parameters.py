@@ -172,7 +172,8 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
         if len(value) in (2, 3) and value[2:] in ((), ("log",)) and not texts:
             return Float(value[0], value[1], log=len(value) == 3)
         raise UserError(
-            f"space.{name}: a tuple is (low, high) or (low, high, 'log'); choices stand in a list"
+            f"space.{name}: a tuple is (low, high) or (low, high, 'log'); choices stand in a list, and a "
+            "grid is dngo.Float(0, 1, step=0.1)"
         )
     if isinstance(value, list):
         if len(value) == 2 and all(type(scalar(each)) in (int, float) for each in value):

@@ -92,6 +92,8 @@ def _source(
 ) -> Source:
     from dngo.entering import Source
 
+    if arguments.file is not None and "=" in arguments.file and not Path(arguments.file).exists():
+        raise UserError(f"{arguments.file}: values stand after --set: --set {arguments.file}")
     if arguments.file is not None:
         meaning = meaning_of(arguments)
         source = Source.of_file(study, Path(arguments.file), kind, objective, meaning)

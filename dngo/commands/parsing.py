@@ -13,6 +13,7 @@ from dngo.storage.files import at_home, variable_in, without_variable
 
 # Arguments that are paths, in all commands.
 PATHS = {"config", "results", "study", "studies", "old", "file", "output", "html"}
+EXAMPLE = "For example: "  # at the end of the help of a command
 # Messages of argparse, and our messages instead. Each begins with the option or argument.
 SAID = {
     r"argument (?P<name>.+?): invalid choice: (?P<given>.*?) \(choose from (?P<known>.*)\)": (
@@ -111,6 +112,9 @@ class Parser(argparse.ArgumentParser):
         """End the process with status 2 and one line."""
         said = self._in_words(message)
         more = "" if said.endswith("?") else f"; see {self.prog} --help"
+        example = (self.epilog or "").removeprefix(EXAMPLE)
+        if example != self.epilog and said.endswith(("one word too many", "must be given")):
+            more = f", for example: {example}" if example else more
         self.exit(2, f"{self.prog}: {said}{more}\n")
 
     def _in_words(self, message: str) -> str:

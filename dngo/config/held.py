@@ -22,6 +22,11 @@ def _held(given: Any) -> Any:
 
 def by_name(given: Any) -> Any:
     """Constraints as a mapping, from a mapping or from a list of names and mappings."""
+    if callable(given):
+        raise ValueError(
+            "are names of what the function reports, with bounds: {heat: '<= 350'}; what parameters "
+            "must keep stands in space_constraints: ['x + y <= 1']"
+        )
     if isinstance(given, str):
         right = threshold_form(given) or f"[{short(given)}]"
         raise ValueError(f"must be a list of names, or a mapping of names to bounds; write {right}")

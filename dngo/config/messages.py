@@ -28,14 +28,17 @@ OTHER_NAMES = {
     "boolean": "bool flag switch",
     "fixed": "constant const",
     "ordinal": "ordered",
-    "low": "min minimum lower lb",
+    "low": "min minimum lower lb bounds range interval",
     "high": "max maximum upper ub",
     "choices": "options categories items",
     "log": "scale log_scale logscale",
     "default": "initial init start",
     "time_limit": "timeout walltime",
     "space": "parameters params bounds search_space",
-    "command": "cmd run script shell",
+    "command": "cmd run script shell program executable",
+    "direction": "goal mode sense metric minimize maximize",
+    "acquisition": "method algorithm strategy optimizer",
+    "points_at_once": "parallel n_jobs workers max_parallel concurrency",
     "iterations": "n_iter rounds n_trials num_trials max_trials max_evals n_calls budget",
     "batch_size": "n_points batch q",
     "design": "n_startup_trials n_initial_points n_init initial_design",
@@ -48,6 +51,15 @@ OTHER_NAMES = {
     "thompson": "ts",
     "gp": "gaussian_process",
     "status": "state",
+}
+ALL_FIXED = (
+    "every parameter is fixed: there is nothing to search; a range is {type: float, low: 0, high: 1}, "
+    "in Python (0, 1)"
+)
+# How mappings are written, for those who write a list.
+MAPPINGS = {
+    "objectives": "{error: minimize, speed: maximize}",
+    "space": "{x: {type: float, low: 0, high: 1}}",
 }
 # What a place must hold, by pydantic's type of the error.
 WANTED: dict[str, Callable[[Mapping[str, Any]], str]] = {
@@ -111,7 +123,8 @@ def nearest(word: str, known: Iterable[Any]) -> str:
     """A question with the known word that was probably meant; empty if no word is near."""
     words = [str(k) for k in known]
     meant = [k for k in words if word.lower() in OTHER_NAMES.get(k, "").split()]
-    close = meant or difflib.get_close_matches(word[:100], words, n=1, cutoff=0.5)
+    same = [k for k in words if word.lower() == k.lower()]
+    close = meant or same or difflib.get_close_matches(word[:100], words, n=1, cutoff=0.5)
     log = " with log: true" if meant == ["float"] and "log" in word.lower() else ""
     return f"; did you mean {close[0]!r}{log}?" if close else ""
 
@@ -273,6 +286,8 @@ def _unlike(mistake: _Mistake, items: list[Any], given: Any) -> str:
         hint = f"; in quotes it is text: {as_yaml(given)!r}"
     elif isinstance(given, str) and re.match(r"\s*[\d.]+\s*[A-Za-z]+\s*$", given):
         hint = "; leave out the unit"
+    if isinstance(given, list) and (right := MAPPINGS.get(".".join(mistake.keys))):
+        must = f"{must}, as {right}"
     if mistake.keys[-1:] == ["time_limit"] and isinstance(given, str):
         hint = "; write seconds, without a unit"
     return f"{must}, not {shown(given)}{hint}"
@@ -289,7 +304,10 @@ def _wrong_tag(mistake: _Mistake, name: str, given: Any) -> str:
 def _wrong_name(keys: list[str], given: Any, *, is_key: bool) -> str:
     """How to write a name, if it has characters that are not allowed."""
     if is_key and threshold_form(keys[-1]):
-        return f"a constraint with a threshold is written {threshold_form(keys[-1])}"
+        return (
+            f"a constraint with a threshold is written {threshold_form(keys[-1])}; what parameters must "
+            "keep stands in space_constraints"
+        )
     if is_key:
         return (
             "a name has letters, digits and _, does not start with a digit, and has at most 64 "

@@ -28,7 +28,7 @@ from dngo.config.fidelity import Fidelity
 from dngo.config.fidelity import check as check_fidelity
 from dngo.config.held import Held, by_name
 from dngo.config.labels import check as check_labels
-from dngo.config.messages import Located, as_yaml, nearest, short
+from dngo.config.messages import ALL_FIXED, Located, as_yaml, nearest, short
 from dngo.config.objective import Objective
 from dngo.config.objectives import AnAim, direction_of, directions_of
 from dngo.config.objectives import check as check_objectives
@@ -273,7 +273,7 @@ class Config(Section):
                 )
         _check_cycles(self.space)
         if all(isinstance(p, Fixed) for p in self.space.values()):
-            raise Located(("space",), "every parameter is fixed: there is nothing to search")
+            raise Located(("space",), ALL_FIXED)
         self._check_known(is_new=not archived(info))
         for check in (check_objectives, check_labels, check_fidelity, check_wavering):
             check(self)

@@ -76,7 +76,16 @@ class Function:
         Raises UserError if the function cannot be called with them.
         """
         if not callable(function):
-            raise UserError(f"the objective must be a function, not {type(function).__name__}")
+            program = "; a program is run by dngo init and dngo run, in a shell"
+            raise UserError(
+                f"the objective must be a function, not {type(function).__name__}"
+                f"{program if isinstance(function, str) else ''}"
+            )
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise UserError(
+                "the objective must return its value: it may neither be async nor yield; in a function "
+                "around it, asyncio.run(...) awaits it"
+            )
         if not takes_a_mapping(function, names):
             _check(function, always, names)
         elif word := of_a_trial(inner(function)):

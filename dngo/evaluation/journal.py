@@ -42,6 +42,10 @@ _LINE = 1500  # most bytes of a line: a character may take six
 # counts.
 MISTAKES: tuple[tuple[str, str], ...] = (
     (
+        r"'module' object is not callable",
+        "objective: it calls a module as a function; progress is reported by dngo.progress(step, value)",
+    ),
+    (
         r"\b(ModuleNotFoundError|ImportError)\b|No module named",
         "objective.command: its interpreter lacks a module; install it there, or name the "
         "interpreter of another environment, such as '/path/to/environment/bin/python ...' "

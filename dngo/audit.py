@@ -140,7 +140,7 @@ def _nearest(space: Space, table: archive.Table, row: int, before: Rows) -> list
     distances = np.sqrt((apart**2).mean(axis=1))
     return [
         {
-            "id": f"{table.iteration[before[i]]}-{table.slot[before[i]]}",
+            "id": table.id(before[i]),
             "distance": float(distances[i]),
             "status": str(table.status[before[i]]),
             "objective": float(table.objective[before[i]]),

@@ -112,6 +112,10 @@ class Table:
     def __len__(self) -> int:
         return len(self.iteration)
 
+    def id(self, row: int) -> str:
+        """The id of a row's proposal: iteration and slot."""
+        return f"{self.iteration[row]}-{self.slot[row]}"
+
     def judged(self, thresholds: Mapping[str, Threshold]) -> Table:
         """The same rows, with flags and status judged anew by these thresholds.
 

@@ -221,6 +221,8 @@ def _placed(loc: tuple[Any, ...], root: type[BaseModel], *, unknown: bool) -> _M
             union = {tag(m)[1]: m for m in here}
             here = [union[part]]
             chosen = tag(here[0])
+        elif part.startswith("dict["):
+            mapping = True  # of the types that the key may have
         elif here and re.fullmatch(r"(?!(str|int|float|bool)$)\w+", part):
             keys.append(part)  # of a kind from another package
     keys += [str(p) for p in loc[-1:]] if unknown else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from dngo.config.messages import Located
+from dngo.config.messages import Located, nearest
 from dngo.fronts import MOST
 from dngo.space.parameters import Section
 
@@ -56,6 +56,7 @@ def direction_of(resolved: Mapping[str, Any]) -> str:
 def check(config: Config) -> None:
     """Raise Located if keys of a study with several objectives do not fit each other."""
     aims, objective = config.objectives, config.objective
+    _check_target(config)
     if objective.scale == "log":
         _check_log(config)
     if not aims:
@@ -96,23 +97,35 @@ def _check_log(config: Config) -> None:
 
 
 def _check_several(config: Config) -> None:
-    where: dict[tuple[str, ...], Any] = {
-        ("stop", "target"): config.stop.target,
-        ("stop", "expected_improvement"): config.stop.expected_improvement,
-        ("stop", "distance"): config.stop.distance,
-        ("optimum",): config.optimum,
-        ("early_stopping",): config.early_stopping,
-    }
-    for key, value in where.items():
-        if value is not None and key == ("early_stopping",):
-            raise Located(key, "so far works only with one objective; remove it")
-        if value is not None:
-            raise Located(
-                key, "works only with one objective; with several, use `stop.hypervolume_gain`"
-            )
+    several = "works only with one objective; with several, use"
+    for name in ("expected_improvement", "distance"):
+        if getattr(config.stop, name) is not None:
+            raise Located(("stop", name), f"{several} `stop.hypervolume_gain`")
+    if config.optimum is not None:
+        raise Located(("optimum",), f"{several} the `reference` of each, or `stop.target`")
+    if config.early_stopping is not None:
+        raise Located(("early_stopping",), "so far works only with one objective; remove it")
     if not config.acquisition.takes_several:
+        name = getattr(config.acquisition, "sampler", config.acquisition.kind)
         raise Located(
             ("acquisition", "kind"),
-            f"{config.acquisition.kind} works only with one objective; with several, use "
-            "mcei, thompson, random or sobol",
+            f"{name} {several} mcei, thompson, random, sobol, or a sampler of optuna: tpe, nsgaii, gp",
         )
+
+
+def _check_target(config: Config) -> None:
+    target, where = config.stop.target, ("stop", "target")
+    if not config.has_several:
+        if isinstance(target, dict):
+            raise Located(where, "must be a number, since there is one objective")
+        return
+    if target is None:
+        return
+    if not isinstance(target, dict) or not target:
+        names = ", ".join(f"{name}: a number" for name in config.directions)
+        raise Located(where, f"must have a value for objectives by name: {{{names}}}")
+    for name in target:
+        if name not in config.objectives:
+            known = ", ".join(config.directions)
+            hint = nearest(name, config.objectives) or f"; the objectives are {known}"
+            raise Located((*where, name), f"is not an objective{hint}")

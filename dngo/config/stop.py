@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from dngo.space.parameters import Section
+from dngo.space.parameters import Finite, Section
 
 
 class Stop(Section):
     """When a study or a run ends before all iterations are done."""
 
-    target: float | None = Field(
+    target: Finite | dict[str, Finite] | None = Field(
         None,
-        allow_inf_nan=False,
-        description="Ends the study when an objective is at least this good.",
+        description="Ends the study when the objective is at least this good. With several objectives, "
+        "{error: 5, speed: 8000}: ends it when one point is at least this good in all that are named.",
     )
     evaluations: int | None = Field(
         None, ge=1, description="No iteration starts after this many evaluations."

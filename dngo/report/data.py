@@ -305,7 +305,7 @@ class View:
 
     def id(self, row: int) -> str:
         """The id of a row's proposal: iteration and slot."""
-        return f"{self.table.iteration[row]}-{self.table.slot[row]}"
+        return self.table.id(row)
 
     # ---- the space ------------------------------------------------------------------------------
 

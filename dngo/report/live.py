@@ -125,7 +125,7 @@ def _front(
     ids, parameters = [], []
     for row in front.rows.tolist():
         if table is not None and row < held:
-            ids.append(f"{table.iteration[row]}-{table.slot[row]}")
+            ids.append(table.id(row))
             parameters += space.to_parameters(table.v[[row]])
         else:
             ids.append(new[row - held][0].id)
@@ -376,7 +376,7 @@ def _best(
     row = None if table is None else best_row(table, study.config.direction, ladder)
     if table is not None and row is not None:
         (parameters,) = study.space.to_parameters(table.v[row : row + 1])
-        name = f"{table.iteration[row]}-{table.slot[row]}"
+        name = table.id(row)
         found.insert(0, (sign * float(table.objective[row]), name, parameters))
     if not found:
         return None

@@ -295,7 +295,7 @@ def front_lines(front: dict[str, Any], most: int) -> list[str]:
 
 
 def _id(table: archive.Table, row: int) -> str:
-    return f"{table.iteration[row]}-{table.slot[row]}"
+    return table.id(row)
 
 
 def format_status(data: dict[str, Any]) -> str:

@@ -73,19 +73,22 @@ def _told(optuna: Any, state: BatchState, name: str) -> _Conversation:
     # QMC is one sequence; the others would repeat their earlier draws.
     source = np.random.default_rng(state.root) if name == "qmc" else state.rng
     seed = int(source.integers(2**31))
-    y, constraints, batch = history.y, history.constraints, history.iteration
+    values = history.outcomes if history.objectives else history.y[:, None]
+    constraints, batch = history.constraints, history.iteration
     flags = [np.where(constraints[n] == 1.0, -1.0, 1.0) for n in sorted(constraints)]
-    excess = np.stack(flags, axis=1) if flags else np.empty((len(y), 0))
+    excess = np.stack(flags, axis=1) if flags else np.empty((len(values), 0))
     if name not in HEEDING:
-        y, excess = np.where((excess > 0).any(axis=1), np.nan, y), excess[:, :0]
-    study = optuna.create_study(sampler=_sampler(optuna, name, seed))
+        broken = (excess > 0).any(axis=1, keepdims=True)
+        values, excess = np.where(broken, np.nan, values), excess[:, :0]
+    aims = ["minimize"] * values.shape[1]
+    study = optuna.create_study(sampler=_sampler(optuna, name, seed), directions=aims)
     talk = _Conversation(optuna, study, space, told, asked=name in ASKED)
     points = space.to_parameters(history.v)
     for b in np.unique(batch):
         rows = np.flatnonzero(batch == b)
-        trials = [talk.add(points[i], float(y[i]), excess[i]) for i in rows]
+        trials = [talk.add(points[i], values[i].tolist(), excess[i]) for i in rows]
         for trial, i in zip(trials, rows, strict=True):
-            talk.finish(trial, float(y[i]))
+            talk.finish(trial, values[i].tolist())
     for point in space.to_parameters(history.pending):
         talk.add(point, None, ())
     return talk
@@ -100,22 +103,22 @@ class _Conversation:
         self.optuna, self.study, self.space = optuna, study, space
         self.told, self.asked = told, asked
 
-    def add(self, point: dict[str, Any], value: float | None, excess: Any) -> Any:
-        """A point with its objective, NaN where it failed, None where it is pending: its trial.
+    def add(self, point: dict[str, Any], values: list[float] | None, excess: Any) -> Any:
+        """A point with its objectives, NaN where it failed, None where it is pending: its trial.
 
         excess: a number for each constraint, over zero where it is broken.
         """
         states = self.optuna.trial.TrialState
         names = [n for n in self.told if n in point]  # an inactive parameter is not suggested
         parameters = {n: as_told(self.told[n], point[n]) for n in names}
-        state = states.RUNNING if value is None else states.COMPLETE
-        if value is not None and not np.isfinite(value):
-            state, value = states.FAIL, None
+        state = states.RUNNING if values is None else states.COMPLETE
+        if values is not None and not np.isfinite(values).all():
+            state, values = states.FAIL, None
         if not self.asked:
             attributes = {"constraints": [float(e) for e in excess]} if len(excess) else {}
             trial = self.optuna.trial.create_trial(
                 state=state,
-                value=value,
+                values=values,
                 params=parameters,
                 distributions={n: self.told[n] for n in names},
                 system_attrs=attributes,
@@ -131,12 +134,12 @@ class _Conversation:
             trial.set_constraint(str(i), float(e))
         return trial
 
-    def finish(self, trial: Any, value: float) -> None:
+    def finish(self, trial: Any, values: list[float]) -> None:
         """End a trial that was asked for."""
         if self.asked:
             states = self.optuna.trial.TrialState
-            if np.isfinite(value):
-                self.study.tell(trial, value)
+            if np.isfinite(values).all():
+                self.study.tell(trial, values)
             else:
                 self.study.tell(trial, state=states.FAIL)
 

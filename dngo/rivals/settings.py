@@ -73,6 +73,11 @@ class Optuna(Acquisition, json_schema_extra=NAMED):
         return [Sampled(self.sampler), uniform_points()]
 
     @property
+    def takes_several(self) -> bool:  # type: ignore[override]
+        """Whether the sampler knows several objectives."""
+        return self.sampler != "cmaes"
+
+    @property
     def missing_package(self) -> str:
         for name in ("optuna", *(["cmaes"] if self.sampler == "cmaes" else [])):
             if find_spec(name) is None:

@@ -9,8 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dngo import archive, derive
 from dngo.batch import Batch
+from dngo.fronts import sign_of
 from dngo.study.batches import record
 from dngo.study.entries import awaited, entries
 from dngo.study.note import Ending
@@ -29,6 +32,8 @@ def reached(records: Records, header: archive.Header | None) -> str:
         return ""
     if stop.evaluations is not None and header.rows >= stop.evaluations:
         return f"the archive has {header.rows} evaluations, so stop.evaluations is reached"
+    if isinstance(stop.target, dict):
+        return _all_reached(records, stop.target)
     if stop.target is not None:
         table = records.table()
         ladder = records.config.ladder
@@ -38,6 +43,23 @@ def reached(records: Records, header: archive.Header | None) -> str:
             if sign * value <= sign * stop.target:
                 return f"the objective reached {value:.6g}, and stop.target is {stop.target:g}"
     return ""
+
+
+def _all_reached(records: Records, target: dict[str, float]) -> str:
+    """A text with the first point that reaches the target of every objective; empty without one."""
+    table, named = records.table(), sorted(target)
+    signs = np.array([sign_of(records.config.directions[name]) for name in named])
+    values = np.column_stack([table.objectives[name] for name in named])
+    wanted = np.array([target[name] for name in named])
+    good = (table.status == "ok") & (signs * values <= signs * wanted).all(axis=1)
+    if not good.any():
+        return ""
+    row = int(good.argmax())
+    found, asked = (
+        ", ".join(f"{name} {value:.6g}" for name, value in zip(named, some, strict=True))
+        for some in (values[row], wanted)
+    )
+    return f"proposal {table.id(row)} reached {found}, and stop.target is {asked}"
 
 
 def ends(records: Records, t: int) -> str:

@@ -36,7 +36,7 @@ from dngo.storage.text import value_text, visible
 from dngo.study import entries
 from dngo.study.paths import Paths
 from dngo.types import Array, Rows
-from dngo.units import LOG, Units
+from dngo.units import LOG, Units, units_of
 from dngo.waiting import Note, dump
 
 NEAREST = 3
@@ -61,6 +61,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
     told = [outcome.status for _, outcome in archive.read_told(path, t)]
     foreseen = archive.foreseen(path, t, slice(slot, slot + 1)) or {}
     units = Units.of(batch.config, str(batch.identity.get("direction")))
+    logarithmic = [name for name, one in units_of(batch.config).items() if one.log]
     return {
         "id": chosen.id,
         "archive": str(path),
@@ -70,6 +71,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
             **_fields(chosen, "stage", "source", "runner_up", "mean", "std", "feasibility"),
             **_fields(chosen, "means", "stds", "aims"),
             **({"scale": LOG} if units.log else {}),
+            **({"logarithmic": logarithmic} if logarithmic else {}),
             **_fields(chosen, "origin"),
             **_fields(chosen, "deviation_scale", "num_pending"),
             "acquisition": chosen.value,
@@ -252,33 +254,29 @@ def _entered(why: dict[str, Any]) -> list[str]:
     ]
     if "sha256" in origin:
         lines.append(f"  SHA-256 of the file     {origin['sha256']}")
-    if math.isfinite(why["mean"]):
-        lines += [
-            f"  Objective expected      {_objective_expected(why)}",
-            f"  Feasible with           probability {_show(why['feasibility'])}",
-        ]
-    lines += [f"  {name:<24}{text}" for name, text in _each_expected(why)]
+    if math.isfinite(why["mean"]) or why["means"]:
+        lines += [f"  {name:<24}{text}" for name, text in _objectives_expected(why)]
+        lines.append(f"  Feasible with           probability {_show(why['feasibility'])}")
     return lines
 
 
-def _objective_expected(why: dict[str, Any]) -> str:
-    """Mean and deviation of the objective.
-
-    On a logarithmic scale it is the interval, which is not symmetric.
-    """
-    mean, std = why["mean"], why["std"]
-    if why.get("scale") != LOG or not math.isfinite(mean):
-        return f"{_show(mean)} ± {_show(std)}"
-    return f"{_show(mean)}, {Units(1.0, log=True).margin(mean, std)} (95 %)"
-
-
-def _each_expected(why: dict[str, Any]) -> list[tuple[str, str]]:
-    """For each of several objectives: its prediction, and its weight in the pick."""
+def _objectives_expected(why: dict[str, Any]) -> list[tuple[str, str]]:
+    """The prediction of the objective, or of each of several, and their weights in the pick."""
+    if not why["means"]:
+        return [("Objective expected", _moments(why["mean"], why["std"], why.get("scale") == LOG))]
     aims = ", ".join(f"{name} {share:.0%}" for name, share in why["aims"].items())
     return ([("For the front, towards", aims)] if aims else []) + [
-        (f"{name} expected", f"{_show(mean)} ± {_show(why['stds'].get(name, math.nan))}")
+        (f"{name} expected", _moments(mean, std, name in why.get("logarithmic", ())))
         for name, mean in why["means"].items()
+        for std in [why["stds"].get(name, math.nan)]
     ]
+
+
+def _moments(mean: float, std: float, log: bool) -> str:
+    """A mean and its deviation. On a logarithmic scale it is the interval, which is not symmetric."""
+    if not log or not math.isfinite(mean):
+        return f"{_show(mean)} ± {_show(std)}"
+    return f"{_show(mean)}, {Units(1.0, log=True).margin(mean, std)} (95 %)"
 
 
 def _expected(why: dict[str, Any]) -> list[str]:
@@ -293,7 +291,7 @@ def _expected(why: dict[str, Any]) -> list[str]:
             _show(why["acquisition"])
             + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
         ),
-        *(_each_expected(why) or [("Objective expected", _objective_expected(why))]),
+        *_objectives_expected(why),
         *([("Deviation scale", f"the model's deviations times {scale:g}")] if scale != 1.0 else []),
         ("Feasible with", f"probability {_show(why['feasibility'])}"),
         (

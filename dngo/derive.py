@@ -18,20 +18,18 @@ import numpy as np
 from dngo import archive
 from dngo.acquisition import PROPOSAL_VERSION
 from dngo.archive import transfer
-from dngo.batch import INVALID, RAN, STOPPED, UNINFORMATIVE, Context, Outcome, Proposal
-from dngo.config import COMPLETED, CONFIG_VERSION, Config
-from dngo.errors import UserError
-from dngo.fronts import derived_reference, hypervolume, ranks, sign_of
-from dngo.stopping.curves import Curve
-from dngo.stopping.ends import predicted
+from dngo.batch import INVALID, Context, Outcome, Proposal
+from dngo.config import CONFIG_VERSION, Config
+from dngo.fronts import derived_reference, hypervolume, ranks
+from dngo.inward import costs, each, ends, minimised, noises, outward, ran, references, units
+from dngo.inward import training_data as taught
 from dngo.surrogates import FIT_VERSION
 from dngo.types import Progress
-from dngo.units import Units, finite
 
 if TYPE_CHECKING:
     from dngo.acquisition import History
     from dngo.space import Space
-    from dngo.surrogates import EarlierTask, Model, TrainingData
+    from dngo.surrogates import Model
 
 DESIGN, FIT, PROPOSE, EVALUATE = range(4)  # stages, by their numbers in the random streams
 
@@ -57,98 +55,6 @@ def spawn_key(t: int, stage: int, *more: int) -> list[int]:
 def seed_sequence(config: Config, t: int, stage: int, *more: int) -> np.random.SeedSequence:
     """The seed of one stage of one iteration."""
     return np.random.SeedSequence(config.seed, spawn_key=tuple(spawn_key(t, stage, *more)))
-
-
-def sign(config: Config) -> float:
-    """1, or -1 if large values are good, since every objective is minimised internally."""
-    return sign_of(config.direction) if not config.has_several else 1.0
-
-
-def units(config: Config) -> Units:
-    """The units in which models see the objective."""
-    if config.has_several:
-        return Units(1.0)
-    return Units(sign(config), config.objective.scale == "log")
-
-
-def minimised(
-    table: archive.Table, config: Config, rows: np.ndarray | None = None
-) -> dict[str, np.ndarray]:
-    """Each of several objectives, minimised: (n,) by name in order; empty for only one.
-
-    rows: (n,) bool, the rows that have values; None: the ok ones.
-    """
-    if not config.has_several:
-        return {}
-    return dict(zip(config.directions, table.outcomes(config.directions, rows).T, strict=True))
-
-
-def ran(table: archive.Table, *others: str) -> np.ndarray:
-    """Whether each row ran to its end, and so has objectives and a cost: (n,) bool.
-
-    others: statuses that count too, such as `INVALID`, which may have some of the objectives.
-    """
-    return np.isin(table.status, (*RAN, *others))
-
-
-def training_data(
-    table: archive.Table,
-    config: Config,
-    cost: np.ndarray | None = None,
-    earlier: Sequence[transfer.Earlier] = (),
-    ends: np.ndarray | None = None,
-) -> TrainingData:
-    """The training data from an archive's rows. Rows with an objective teach the objective. All
-    rows with a known outcome teach the constraints.
-
-    cost: (n,) the cost of each evaluation, NaN if unknown; it is learnt if the objective ran.
-    earlier: evaluations of earlier studies, already with the sign that is minimised.
-    ends: (n,) the predicted ends of evaluations that were stopped early, minimised, NaN for all
-    others.
-    """
-    from dngo.surrogates import EarlierTask, TrainingData
-
-    # A lost evaluation says nothing about its point, and a withdrawn point has no evaluation. It is
-    # unknown how a stopped evaluation would have ended.
-    silent = np.isin(table.status, (*UNINFORMATIVE, STOPPED))
-    completed = np.where(silent, np.nan, ran(table).astype(float))
-    seen = units(config)
-    y = np.where(ran(table, INVALID), seen.inward(table.objective), np.nan)
-    if ends is not None:
-        y = np.where(np.isnan(ends), y, seen.inward(seen.sign * ends))
-    return TrainingData(
-        x=table.x,
-        y=y,
-        feasible=table.status == "ok",
-        constraints={COMPLETED: completed, **table.constraints},
-        numbers=finite(table.numbers, config.thresholds),
-        thresholds=config.thresholds,
-        noise=seen.inward_noise(table.objective, table.noise),
-        log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
-        batch=table.iteration,
-        groups=config.search_space.groups,
-        earlier=() if config.has_several else _earlier(earlier, seen),
-        earlier_numbers={
-            name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
-            for name in table.numbers
-        },
-        objectives=minimised(table, config, ran(table, INVALID)),
-        noises=table.noises if config.has_several else {},
-        earlier_objectives={
-            name: tuple(
-                EarlierTask(e.x, e.objectives[name]) for e in earlier if name in e.objectives
-            )
-            for name in config.directions
-        },
-    )
-
-
-def _earlier(earlier: Sequence[transfer.Earlier], seen: Units) -> tuple[EarlierTask, ...]:
-    """What earlier studies know about the objective, in the models' units."""
-    from dngo.surrogates import EarlierTask
-
-    found = [(one.x, seen.inward(seen.sign * one.y)) for one in earlier]
-    return tuple(EarlierTask(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in found)
 
 
 def design(config: Config, context: Context = Context()) -> list[Proposal]:
@@ -215,9 +121,7 @@ def fit(
     per = getattr(config.acquisition, "per", None)  # a kind from another package may have no data
     cost = costs(path, table, per, iterations, [outcome.metadata for _, outcome in told])
     return fit_model(
-        training_data(
-            table, config, cost, transfer.recorded(path), _ends(path, table, config, iterations)
-        ),
+        taught(table, config, cost, transfer.recorded(path), ends(path, table, config, iterations)),
         config.surrogate,
         config.classifier,
         rng=np.random.default_rng(seed_sequence(config, t, FIT)),
@@ -231,26 +135,6 @@ def fit(
     )
 
 
-def _ends(path: Path, table: archive.Table, config: Config, iterations: int) -> np.ndarray | None:
-    """The predicted final values of evaluations that were stopped early; None if no evaluation was
-    stopped."""
-    stopped = table.status == STOPPED
-    if not stopped.any() or config.has_several:
-        return None
-    curves = archive.read_curves(path, iterations)
-    curves += [Curve()] * (len(table) - len(curves))  # of outcomes from elsewhere
-    y = np.where(ran(table), sign(config) * table.objective, np.nan)
-    if config.ladder is None:
-        return predicted(curves, y, stopped, sign(config))
-    # Final values can be compared only between evaluations that run to the same level.
-    level, found = config.ladder.level(table.v), np.full(len(table), np.nan)
-    for one in np.unique(level[stopped]):
-        own = level == one
-        ends = predicted(curves, np.where(own, y, np.nan), stopped & own, sign(config))
-        found = np.where(own, ends, found)
-    return found
-
-
 def durations(config: Config, model: Model, proposals: list[Proposal]) -> list[float]:
     """The predicted seconds of each proposal; empty if durations are not modelled."""
     if model.cost is None or getattr(config.acquisition, "per", None) != "duration":
@@ -258,37 +142,6 @@ def durations(config: Config, model: Model, proposals: list[Proposal]) -> list[f
     space = config.search_space
     x = space.encode(space.from_parameters([p.parameters for p in proposals]))
     return [float(seconds) for seconds in model.cost.expected(x)[0]]
-
-
-def costs(
-    path: Path,
-    table: archive.Table,
-    per: str | None,
-    iterations: int | None = None,
-    told: Sequence[dict[str, Any]] = (),
-) -> np.ndarray | None:
-    """The cost of each row, (n,), for the name of a cost; NaN if unknown. None without a name.
-
-    told: the metadata of the table's last rows, if these are not in the archive.
-    Raises UserError if evaluations of this study ran, but none reported a number with that name.
-    """
-    if per is None or per == "duration":
-        return None if per is None else np.maximum(table.duration, 1e-6)
-    documents = [*archive.read_metadata(path, iterations=iterations), *told]
-    values = np.array([_number(document.get(per)) for document in documents])
-    if np.any(ran(table) & ~table.told) and np.isnan(values).all():
-        known = sorted({name for document in documents for name in document})
-        raise UserError(
-            f"acquisition.per: no evaluation has a number {per!r} in its metadata; "
-            f"known: {', '.join(['duration', *known])[:200]}"
-        )
-    return values
-
-
-def _number(value: Any) -> float:
-    """A reported number; NaN for anything else."""
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known else float("nan")
 
 
 def propose(
@@ -322,6 +175,7 @@ def propose(
         progress=progress,
     )
     mean, std = units(config).outward(found.mean, found.std)
+    means, stds = outward(config, found.means, found.stds)
     return _expected(given, config, model) + [
         Proposal(
             iteration=t,
@@ -335,30 +189,20 @@ def propose(
             num_pending=int(found.num_pending[i]),
             runner_up=float(found.runner_up[i]),
             stage=found.stage[i],
-            means=_named(config, found.means, i, signed=True),
-            stds=_named(config, found.stds, i),
+            means=_named(config, means, i),
+            stds=_named(config, stds, i),
             aims=_named(config, found.aims, i),
         )
         for i, parameters in enumerate(space.to_parameters(found.v))
     ]
 
 
-def _named(config: Config, values: np.ndarray, i: int, *, signed: bool = False) -> dict[str, float]:
-    """Row i of values (n, m) of several objectives, by name, without NaN; empty without columns.
-
-    signed: whether the values are minimised, and must be turned back into the objectives' own
-    units.
-    """
+def _named(config: Config, values: np.ndarray, i: int) -> dict[str, float]:
+    """Row i of values (n, m) of several objectives, by name, without NaN; empty without columns."""
     if not values.shape[1]:
         return {}
-    row = values[i] * (_signs(config) if signed else 1.0)
-    pairs = zip(config.directions, row, strict=True)
+    pairs = zip(config.directions, values[i], strict=True)
     return {name: float(value) for name, value in pairs if np.isfinite(value)}
-
-
-def _signs(config: Config) -> np.ndarray:
-    """`sign_of` each of several objectives, in the order of their names: (m,)."""
-    return np.array([sign_of(direction) for direction in config.directions.values()])
 
 
 def outlook(
@@ -413,9 +257,10 @@ def _outlook_of_several(
     if not np.isfinite(reference).all() or not len(proposals):
         return {}
     found: dict[str, Any] = {
-        "reference": dict(
-            zip(config.directions, (_signs(config) * reference).tolist(), strict=True)
-        ),
+        "reference": {
+            name: float(one.outward(value, np.zeros(()))[0])
+            for (name, one), value in zip(each(config).items(), reference, strict=True)
+        },
         "hypervolume": hypervolume(values[np.isfinite(values).all(axis=1)], reference),
     }
     if model.knows_objective:
@@ -425,14 +270,6 @@ def _outlook_of_several(
     return found
 
 
-def references(config: Config) -> list[float | None]:
-    """The user's references, minimised, in the order of the names."""
-    return [
-        None if reference is None else sign_of(direction) * reference
-        for direction, reference in zip(config.directions.values(), config.references, strict=True)
-    ]
-
-
 def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[Proposal]:
     """Given points with the surrogate's predictions. A baseline predicts nothing."""
     if not given or config.acquisition.is_baseline:
@@ -440,15 +277,16 @@ def _expected(given: Sequence[Proposal], config: Config, model: Model) -> list[P
     x = config.search_space.encode(_points(config.search_space, given))
     (mean, std), feasibility = units(config).outward(*model.predict(x)), model.feasibility(x)
     names = list(config.directions) if model.objectives else []
-    each = np.array([model.objectives[name].predict(x) for name in names]).reshape(-1, 2, len(x))
+    found = np.array([model.objectives[name].predict(x) for name in names]).reshape(-1, 2, len(x))
+    means, stds = outward(config, found[:, 0].T, found[:, 1].T)
     return [
         replace(
             p,
             mean=float(mean[i]),
             std=float(std[i]),
             feasibility=float(feasibility[i]),
-            means=_named(config, each[:, 0].T, i, signed=True),
-            stds=_named(config, each[:, 1].T, i),
+            means=_named(config, means, i),
+            stds=_named(config, stds, i),
         )
         for i, p in enumerate(given)
     ]
@@ -494,7 +332,7 @@ def _history(path: Path, config: Config, iterations: int, context: Context) -> H
         constraints=table.constraints,
         noise=seen.inward_noise(table.objective, table.noise),
         objectives=several,
-        noises=table.noises if several else {},
+        noises=noises(table, config),
         reference=references(config) if several else (),
         stage=table.stage,
     )

@@ -19,7 +19,7 @@ from dngo.config.messages import nearest
 from dngo.redaction import each_text, redacted
 from dngo.storage.plain import fitting, plain, scalar
 from dngo.storage.text import one_line, shown
-from dngo.thresholds import Constraints, Threshold, is_positive, objectives_of
+from dngo.thresholds import Constraints, Threshold, objectives_of, positive_of
 
 REPORTED = ("objective", "constraints", "noise", "metadata")  # the names that an objective reports
 OF_FAILED = (*REPORTED, "status")  # and what is said of a report whose program failed
@@ -189,13 +189,12 @@ def _values(said: Mapping[str, Any], several: Sequence[str], parts: _Parts) -> d
 
 
 def _above_zero(values: dict[str, float], constraints: Constraints) -> tuple[dict[str, float], str]:
-    """Values without those that a logarithmic scale cannot have, and a message about these; "" if
-    there are none.
-    """
+    """Values without those that a logarithmic scale cannot have; a message about these, or ""."""
     found, said = dict(values), ""
-    for name, value in values.items() if is_positive(constraints) else ():
-        if -math.inf < value <= 0:
-            said = f"the objective is {value:.6g}, but objective.scale is log: it must be above 0"
+    for name in positive_of(constraints):
+        if -math.inf < (value := values.get(name, math.nan)) <= 0:
+            key = name if name == "objective" else f"{SEVERAL}.{name}"
+            said = f"{key} is {value:.6g}, but {key}.scale is log: it must be above 0"
             found[name] = math.nan
     return found, said
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from dngo import archive
 from dngo.config import Config
-from dngo.derive import sign
 from dngo.fronts import sign_of
+from dngo.inward import sign
 
 # Number of latest iterations whose constraints are judged; they show how good the models are now.
 RECENT = 20

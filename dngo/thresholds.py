@@ -51,14 +51,18 @@ Constraints = Mapping[str, Threshold | None]
 class Reported(dict[str, Threshold | None]):
     """The constraints of a study, and the names of its `objectives`, if it has several.
 
-    positive: whether the objective must be above 0, as on a logarithmic scale.
+    positive: the objectives that must be above 0, as on a logarithmic scale; one without a name is
+    `objective`.
     """
 
     def __init__(
-        self, constraints: Constraints, objectives: Iterable[str] = (), positive: bool = False
+        self,
+        constraints: Constraints,
+        objectives: Iterable[str] = (),
+        positive: Iterable[str] = (),
     ) -> None:
         super().__init__(constraints)
-        self.objectives, self.positive = tuple(objectives), positive
+        self.objectives, self.positive = tuple(objectives), tuple(positive)
 
 
 def objectives_of(constraints: Constraints) -> tuple[str, ...]:
@@ -66,6 +70,6 @@ def objectives_of(constraints: Constraints) -> tuple[str, ...]:
     return constraints.objectives if isinstance(constraints, Reported) else ()
 
 
-def is_positive(constraints: Constraints) -> bool:
-    """Whether the objective must be above 0."""
-    return isinstance(constraints, Reported) and constraints.positive
+def positive_of(constraints: Constraints) -> tuple[str, ...]:
+    """The names of the objectives that must be above 0."""
+    return constraints.positive if isinstance(constraints, Reported) else ()

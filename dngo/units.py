@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dngo.fronts import sign_of
 from dngo.thresholds import Threshold
 from dngo.types import Array
 
@@ -30,9 +31,10 @@ class Units:
 
     @classmethod
     def of(cls, resolved: Mapping[str, Any], direction: str) -> Units:
-        """The units of an objective, from a resolved configuration."""
-        scale = resolved.get("objective", {}).get("scale", LINEAR)
-        return cls(1.0 if direction == "minimize" else -1.0, scale == LOG)
+        """The units of the only objective, from a resolved configuration."""
+        named = list((resolved.get("objectives") or {}).values())
+        section = named[0] if len(named) == 1 else resolved.get("objective", {})
+        return cls(sign_of(direction), section.get("scale", LINEAR) == LOG)
 
     def inward(self, y: Array) -> Array:
         """Values in the models' units: NaN if missing, or if not above 0 on a logarithmic scale."""
@@ -83,6 +85,15 @@ class Units:
     def log_slope(self, y: Array) -> Array:
         """The term that turns a log density of inward values into one of the objective's values."""
         return -np.log(y) if self.log else np.zeros_like(y)
+
+
+def units_of(resolved: Mapping[str, Any]) -> dict[str, Units]:
+    """The units of each named objective, by name in order, from a resolved configuration."""
+    named = resolved.get("objectives") or {}
+    return {
+        n: Units(sign_of(named[n]["direction"]), named[n].get("scale", LINEAR) == LOG)
+        for n in sorted(named)
+    }
 
 
 def finite(

@@ -23,6 +23,7 @@ LAYERS = [
     "locate",
     "study",
     "derive evaluation",
+    "inward",
     "archive waiting",
     "outcomes",
     "batch",

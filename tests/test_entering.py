@@ -17,7 +17,7 @@ import pytest
 from toy import Toy, advance, finish
 
 import dngo
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.api.stages import ask_ahead
 from dngo.archive import verify
 from dngo.cli import main
@@ -240,7 +240,7 @@ def test_a_withdrawn_point_is_not_evaluated_and_teaches_nothing(toy) -> None:
     assert table.status[[3, 4]].tolist() == ["withdrawn"] * 2
     outcome = archive.read_outcomes(study.archive, study.batch(0))[3]
     assert outcome.metadata["withdrawn"]["reason"] == "the sample broke"
-    completed = derive.training_data(table, study.config).constraints["completed"]
+    completed = inward.training_data(table, study.config).constraints["completed"]
     assert np.flatnonzero(np.isnan(completed)).tolist() == [3, 4]
     with pytest.raises(UserError, match="0-3: is in the archive"):
         skip(study, "0-3", "too late")

@@ -15,7 +15,7 @@ import yaml
 from toy import QUICK_STUDY as QUICK
 
 import dngo
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.archive import verify
 from dngo.batch import Outcome
 from dngo.cli import main
@@ -290,7 +290,7 @@ def test_the_known_one_of_two_teaches_its_own_model(tmp_path: Path, capsys) -> N
     rows = [{"a": float(i), "b": 10.0 - i, "c": True} for i in range(8)]
     rows += [{"a": -5.0, "b": NAN, "c": True}, {"a": NAN, "b": 50.0, "c": True}]
     study = begun(tmp_path, "two", rows)
-    data = derive.training_data(archive.read_table(study.archive), study.config)
+    data = inward.training_data(archive.read_table(study.archive), study.config)
     assert np.isfinite(data.objectives["a"]).sum() == np.isfinite(data.objectives["b"]).sum() == 9
     assert np.nanmin(data.objectives["a"]) == -5.0 and np.nanmin(data.objectives["b"]) == -50.0
     assert data.ok.sum() == 8 and data.constraints["completed"].tolist() == [1.0] * 8 + [0.0] * 2
@@ -314,7 +314,7 @@ def test_an_unknown_constraint_hides_no_objective_and_no_point_is_feasible_by_it
     study = begun(tmp_path, "one", rows)
     table = archive.read_table(study.archive, thresholds=study.config.thresholds)
     assert table.status.tolist()[-3:] == ["invalid", "infeasible", "ok"]
-    data = derive.training_data(table, study.config)
+    data = inward.training_data(table, study.config)
     assert np.isfinite(data.y).all() and np.isfinite(data.numbers["t"]).sum() == 10
     assert data.numbers["t"][9] == 370.0 + 70.0 and data.numbers["t"][10] == 300.0 - 70.0
     assert main(["best", str(study.archive), "--json"]) == 0

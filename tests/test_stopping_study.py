@@ -16,7 +16,7 @@ from test_archive import DOCUMENT, append, batch_of
 from toy import QUICK_STUDY
 
 import dngo
-from dngo import archive, derive
+from dngo import archive, derive, inward
 from dngo.archive import verify
 from dngo.audit import audit, page
 from dngo.batch import Context, Outcome
@@ -312,7 +312,7 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     iterations = archive.read_header(path).iterations  # type: ignore[union-attr]
     ends = derive._ends(path, table, config, iterations)
     assert ends is not None and (np.isfinite(ends) == stopped).all()
-    data = derive.training_data(table, config, ends=ends)
+    data = inward.training_data(table, config, stopped=ends)
     assert np.isnan(data.constraints["completed"][stopped]).all()
     assert (data.constraints["completed"][~stopped] == 1).all()
     own = table.objective[~stopped]

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.archive import transfer
 from dngo.batch import Batch, Outcome, Proposal, write_outcomes
 from dngo.config import Config, validate
@@ -156,7 +156,7 @@ def test_numbers_that_have_thresholds_are_taken_feasible_or_not(tmp_path: Path) 
     rows = [0, 1, 2, 3, 5]
     assert x.tobytes() == archive.read_table(path).x[rows].tobytes()
     assert archive.verify(study.archive) == []
-    data = derive.training_data(study.table(), new, earlier=[found])
+    data = inward.training_data(study.table(), new, earlier=[found])
     (task,) = data.earlier_numbers["heat"]
     assert task.y.tolist() == heat.tolist()
 

@@ -103,7 +103,7 @@ def test_moments_lead_back_to_what_the_model_sees(sign: float, log: bool) -> Non
 def test_what_is_not_above_zero_is_invalid_at_every_entrance(
     value: float, study: dngo.Session, tmp_path: Path
 ) -> None:
-    wanted = Reported({"small": None}, (), positive=True)
+    wanted = Reported({"small": None}, (), ["objective"])
     said = {"objective": value, "constraints": {"small": True}}
     for verdict in (judge(json.dumps(said).encode(), "", wanted), judge_said(said, wanted)):
         assert verdict.status == "invalid" and math.isnan(verdict.fields["objective"])
@@ -124,7 +124,10 @@ def test_what_is_not_above_zero_is_invalid_at_every_entrance(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"objectives": {"a": "minimize", "b": "minimize"}}, "log works only with one objective"),
+        (
+            {"objectives": {"a": "minimize", "b": "minimize"}},
+            "each of `objectives` has its own scale",
+        ),
         ({"stop": {"distance": 0.1}}, "stop.distance: is in the objective's units"),
         ({"stop": {"expected_improvement": 0.1}}, "a gain is a factor"),
     ],

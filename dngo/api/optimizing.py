@@ -17,7 +17,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dngo import derive
+from dngo import inward
 from dngo.api.executing import evaluate, workers_of
 from dngo.api.stages import claimed, next_batch, whole
 from dngo.batch import Batch, Outcome, Proposal, find_outcome
@@ -220,7 +220,7 @@ class _Bar:
     """A bar with the progress and the best value of a run."""
 
     def __init__(self, study: Study, evaluations: int, shown: bool | None):
-        self._sign = derive.sign(study.config)
+        self._sign = inward.sign(study.config)
         self._best, self._lock = math.inf, threading.Lock()
         done = 0
         if study.merged():

@@ -31,7 +31,7 @@ import numpy as np
 from dngo.archive.layout import foreseen_columns
 from dngo.archive.reading import read_surrogate, reading
 from dngo.types import Array
-from dngo.units import Units
+from dngo.units import Units, units_of
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model
@@ -101,16 +101,22 @@ def of_iteration(file: h5py.File, model: Model, t: int, slots: slice = slice(Non
     part = slice(first, first + rows)
     y = file["outcomes/objective"][part][slots]
 
-    seen = Units.of(json.loads(attributes["config"]), identity["direction"])
-    several = {
-        name: Units.of({}, direction).sign * file[f"outcomes/objectives/{name}"][part][slots]
-        for name, direction in identity.get("objectives", {}).items()
+    config = json.loads(attributes["config"])
+    seen = Units.of(config, identity["direction"])
+    units = units_of(config)
+    named = {
+        n: file[f"outcomes/objectives/{n}"][part][slots] for n in identity.get("objectives", {})
     }
+    several = {name: units[name].inward(values) for name, values in named.items()}
     x, known = file["proposals/x"][part][slots], identity["constraints"]
     found = foresee(model, x, seen.inward(y), known, several)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = seen.log_slope(y)
-    return {k: v + slope if seen.log and k[0] == "density" else v for k, v in found.items()}
+    for (what, name), values in found.items():
+        own = name.partition("/")[0]
+        one, at = (units[own], named[own]) if own in named else (seen, y)
+        if what == "density" and one.log:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found[what, name] = values + one.log_slope(at)
+    return found
 
 
 def foreseen(path: Path, t: int, slots: slice = slice(None)) -> Foreseen | None:

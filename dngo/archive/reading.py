@@ -35,6 +35,7 @@ from dngo.space import Space
 from dngo.storage import hdf5
 from dngo.storage.digest import digest_parameters
 from dngo.thresholds import Threshold
+from dngo.units import Units
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model
@@ -99,13 +100,12 @@ class Table:
             noises={},
         )
 
-    def outcomes(self, directions: Mapping[str, str], rows: np.ndarray | None = None) -> np.ndarray:
-        """Several objectives, minimised: (n, m), a column for each of `directions`, NaN unless ok.
+    def outcomes(self, units: Mapping[str, Units], rows: np.ndarray | None = None) -> np.ndarray:
+        """Several objectives, inward: (n, m), a column for each of `units`, NaN unless ok.
 
         rows: (n,) bool, the rows that get values; by default those with status ok.
         """
-        signs = [1.0 if d == "minimize" else -1.0 for d in directions.values()]
-        values = np.column_stack([self.objectives[name] for name in directions]) * signs
+        values = np.column_stack([u.inward(self.objectives[name]) for name, u in units.items()])
         kept = self.status == "ok" if rows is None else rows
         return np.where(kept[:, None], values, np.nan)
 

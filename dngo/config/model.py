@@ -30,7 +30,7 @@ from dngo.config.held import Held, by_name
 from dngo.config.labels import check as check_labels
 from dngo.config.messages import ALL_FIXED, Located, as_yaml, nearest, short
 from dngo.config.objective import Objective
-from dngo.config.objectives import AnAim, direction_of, directions_of
+from dngo.config.objectives import AnAim, direction_of, directions_of, positive
 from dngo.config.objectives import check as check_objectives
 from dngo.config.placeholders import RESERVED
 from dngo.config.resources import Resources
@@ -386,7 +386,7 @@ class Config(Section):
         None for a flag. It also holds the names of several objectives.
         """
         held = dict.fromkeys(self.constraints) | self.thresholds
-        return Reported(held, sorted(self.objectives), self.objective.scale == "log")
+        return Reported(held, sorted(self.objectives), positive(self))
 
     @property
     def names(self) -> tuple[list[str], list[str], list[str]]:
@@ -407,11 +407,6 @@ class Config(Section):
     def direction(self) -> str:
         """The direction of the only objective; raises ValueError if there are several."""
         return direction_of(self.model_dump(include={"objective", "objectives"}))
-
-    @property
-    def references(self) -> list[float | None]:
-        """The worst values of interest, in the order of the names; None if not given."""
-        return [self.objectives[name].reference for name in self.directions]
 
     @property
     def thresholds(self) -> dict[str, Threshold]:

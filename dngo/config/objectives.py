@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from dngo.config.messages import Located, nearest
 from dngo.fronts import MOST
@@ -20,6 +25,14 @@ Direction = Literal["minimize", "maximize"]
 class Aim(Section):
     """One of several objectives. Its direction alone is enough, `speed: maximize`."""
 
+    @model_serializer(mode="wrap")
+    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Archives of earlier releases do not name keys that a study does not use.
+        found: dict[str, Any] = handler(self)
+        if self.scale == "linear":
+            found.pop("scale", None)
+        return found
+
     direction: Direction = Field(
         "minimize", description="Whether small or large values of this objective are good."
     )
@@ -29,6 +42,13 @@ class Aim(Section):
         description="The worst value of interest. Worse points add nothing to the front, and the "
         "search does not look for them. Default: hypervolumes reach to the worst value of "
         "the first batch.",
+    )
+
+    scale: Literal["linear", "log"] = Field(
+        "linear",
+        description="log: this objective is above 0 and spans decades. dngo models its logarithm, "
+        "and hypervolumes count it. A value of 0 or less is an invalid outcome. This key may "
+        "change at any time.",
     )
 
 
@@ -57,8 +77,7 @@ def check(config: Config) -> None:
     """Raise Located if keys of a study with several objectives do not fit each other."""
     aims, objective = config.objectives, config.objective
     _check_target(config)
-    if objective.scale == "log":
-        _check_log(config)
+    _check_log(config)
     if not aims:
         if objective.direction is None:
             raise Located(("objective", "direction"), "must be 'minimize' or 'maximize'")
@@ -80,15 +99,27 @@ def check(config: Config) -> None:
         _check_several(config)
 
 
+def positive(config: Config) -> list[str]:
+    """The objectives that must be above 0, since their scale is logarithmic."""
+    found = [name for name, aim in sorted(config.objectives.items()) if aim.scale == "log"]
+    return [*found, *(["objective"] if config.objective.scale == "log" else [])]
+
+
 def _check_log(config: Config) -> None:
-    if config.objectives:
+    if config.objectives and config.objective.scale == "log":
+        name = min(config.objectives)
         raise Located(
             ("objective", "scale"),
-            "log works only with one objective, without a name; with several, report their "
-            "logarithms",
+            f"each of `objectives` has its own scale: {name}: {{scale: log}}; remove this one",
         )
+    for name, aim in config.objectives.items():
+        if aim.scale == "log" and aim.reference is not None and aim.reference <= 0:
+            raise Located(
+                ("objectives", name, "reference"),
+                f"must be above 0 on a logarithmic scale, but is {aim.reference:g}",
+            )
     for name in ("expected_improvement", "distance"):
-        if getattr(config.stop, name) is not None:
+        if positive(config) and not config.has_several and getattr(config.stop, name) is not None:
             raise Located(
                 ("stop", name),
                 "is in the objective's units, but on a logarithmic scale (objective.scale) "

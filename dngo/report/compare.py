@@ -17,6 +17,7 @@ from dngo.report.figures import all_compared
 from dngo.report.front import common_reference, volume_of
 from dngo.report.page import Page
 from dngo.storage.text import value_text
+from dngo.units import units_of
 
 TITLE = "Studies compared"
 
@@ -32,7 +33,11 @@ def read(places: Sequence[str]) -> list[View]:
 
 def _aims(view: View) -> list[str]:
     """The aim of a study for each objective: minimize or maximize."""
-    each = [f"{direction}s {name}" for name, direction in view.directions.items()]
+    units = units_of(view.config)
+    each = [
+        f"{direction}s {name}{' (log)' * units[name].log}"
+        for name, direction in view.directions.items()
+    ]
     return each or [f"{view.direction}s"]
 
 

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.archive import Table
 from dngo.batch import STOPPED
 from dngo.config import thresholds_of
 from dngo.errors import UserError
-from dngo.fronts import sign_of
 from dngo.redaction import redacted
 from dngo.report.best import LIKELY, function_at, may_differ, waver
-from dngo.report.front import Front
+from dngo.report.front import Front, own_values
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
 from dngo.space import Column, Space
 from dngo.space.ladder import Ladder, ladder_of
 from dngo.study import Study, best_row
 from dngo.thresholds import Threshold
-from dngo.units import Units
+from dngo.units import Units, units_of
 
 if TYPE_CHECKING:
     from dngo.surrogates import Model
@@ -147,14 +146,12 @@ class View:
     @cached_property
     def front(self) -> Front:
         """The front of a study with several objectives."""
-        named = self.config["objectives"]
+        named, units = self.config["objectives"], units_of(self.config)
         given = [
-            None if (r := named[n].get("reference")) is None else sign_of(d) * r
-            for n, d in self.directions.items()
+            None if (r := named[n].get("reference")) is None else float(one.inward(np.array(r)))
+            for n, one in units.items()
         ]
-        return Front(
-            self.directions, self.table.outcomes(self.directions), self.table.iteration, given
-        )
+        return Front(units, own_values(self.table, units), self.table.iteration, given)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -421,8 +418,10 @@ class View:
     @cached_property
     def units(self) -> Units:
         """How the model sees the objective."""
-        known = archive.iteration_attributes(self.path, self.model_iteration)["config"]
-        return Units.of({} if self.objective != "objective" else json.loads(known), self.direction)
+        known = json.loads(archive.iteration_attributes(self.path, self.model_iteration)["config"])
+        if self.objective != "objective":
+            return units_of(known)[self.objective]
+        return Units.of(known, self.direction)
 
     @cached_property
     def has_model(self) -> bool:
@@ -473,7 +472,7 @@ class View:
         per = self.config.get("acquisition", {}).get("per")
         if per in (None, "duration"):
             return "seconds of evaluation", np.nan_to_num(self.table.duration)
-        found = derive.costs(self.path, self.table, per)
+        found = inward.costs(self.path, self.table, per)
         return str(per), np.nan_to_num(np.zeros(len(self)) if found is None else found)
 
     @cached_property

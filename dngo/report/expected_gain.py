@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.report.front import Front
 from dngo.study import Study
-from dngo.units import LARGEST
+from dngo.units import LARGEST, LINEAR, LOG
 
 MOST_JUDGED = 200  # last batches whose statements are compared with what was found
 
@@ -29,7 +29,7 @@ def expected_gain(study: Study) -> dict[str, Any]:
     """
     merged = study.merged()
     note, ended = study.ending.read(), study.ending.reason(merged, merged)
-    result: dict[str, Any] = {"scale": study.config.objective.scale}
+    result: dict[str, Any] = {"scale": LOG if inward.units(study.config).log else LINEAR}
     result |= {"ended": ended} if ended else {}
     if record := judged(study, merged):
         result["record"] = record
@@ -86,7 +86,7 @@ def _best_by_iteration(study: Study, merged: int) -> np.ndarray:
         return np.array(Front.of(table, study.config).volumes)
     ladder, ok = study.config.ladder, table.status == "ok"
     counts = ok if ladder is None else ladder.counts(table.v, ok)
-    y = derive.units(study.config).inward(np.where(counts, table.objective, np.nan))
+    y = inward.units(study.config).inward(np.where(counts, table.objective, np.nan))
     best = np.full(merged, np.nan)
     for t in range(merged):
         rows = y[table.iteration == t]
@@ -97,5 +97,5 @@ def _best_by_iteration(study: Study, merged: int) -> np.ndarray:
 
 def _as_shown(study: Study) -> Any:
     """Gains and distances as they are shown: factors on a logarithmic scale."""
-    log = derive.units(study.config).log
+    log = inward.units(study.config).log
     return lambda gain: float(np.exp(min(gain, LARGEST))) if log else float(gain)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.fronts import (
@@ -19,10 +19,10 @@ from dngo.fronts import (
     knee,
     on_front,
     preferred,
-    sign_of,
 )
 from dngo.storage.text import number_in
 from dngo.types import Array, Rows
+from dngo.units import Units
 
 
 class HasFront(Protocol):
@@ -36,22 +36,29 @@ class HasFront(Protocol):
 class Front:
     """The ok outcomes that no other outcome dominates, in the order of the first objective.
 
-    directions: of the objectives, by name in order.
-    values: (n, m) of all outcomes, minimised, NaN unless ok.
+    units: of the objectives, by name in order. Hypervolumes are of values in the models' units.
+    own: (n, m) of all outcomes, in the objectives' own units, NaN unless ok.
     batch: (n,) the iteration of each outcome.
-    given: the user's references, minimised.
+    given: the user's references, in the models' units.
     """
 
-    directions: Mapping[str, str]
-    values: Array
+    units: Mapping[str, Units]
+    own: Array
     batch: Rows
     given: Sequence[float | None]
 
     @classmethod
     def of(cls, table: archive.Table, config: Config) -> Front:
         """The front of an archive's rows."""
-        values = table.outcomes(config.directions)
-        return cls(config.directions, values, table.iteration, derive.references(config))
+        own = own_values(table, inward.each(config))
+        return cls(inward.each(config), own, table.iteration, inward.references(config))
+
+    @cached_property
+    def values(self) -> Array:
+        """(n, m) of all outcomes, minimised, NaN unless ok."""
+        return np.column_stack(
+            [one.inward(self.own[:, j]) for j, one in enumerate(self.units.values())]
+        )
 
     @cached_property
     def rows(self) -> Rows:
@@ -67,11 +74,6 @@ class Front:
         return self.values[self.rows]
 
     @cached_property
-    def signs(self) -> Array:
-        """(m,) 1 if an objective is minimised, -1 if it is maximised."""
-        return np.array([sign_of(d) for d in self.directions.values()])
-
-    @cached_property
     def least(self) -> Array:
         """The worst values of interest, minimised: (m,). NaN as long as no outcome is ok."""
         return derived_reference(self.values, self.batch, self.given)
@@ -79,7 +81,10 @@ class Front:
     @property
     def reference(self) -> dict[str, float]:
         """The same in the objectives' units, by name."""
-        return dict(zip(self.directions, (self.signs * self.least).tolist(), strict=True))
+        return {
+            name: float(one.outward(value, np.zeros(()))[0])
+            for (name, one), value in zip(self.units.items(), self.least, strict=True)
+        }
 
     @cached_property
     def hypervolume(self) -> float:
@@ -100,7 +105,7 @@ class Front:
         if not len(self.rows):
             return []
         best = np.nanmin(self.values, axis=0)
-        pairs = zip(self.directions, self.given, best, strict=True)
+        pairs = zip(self.units, self.given, best, strict=True)
         return [name for name, given, found in pairs if given is not None and found >= given]
 
     @property
@@ -112,11 +117,11 @@ class Front:
 
     def objectives(self, i: int) -> dict[str, float]:
         """The objectives of the front's point i, in their own units."""
-        return dict(zip(self.directions, (self.signs * self.points[i]).tolist(), strict=True))
+        return dict(zip(self.units, self.own[self.rows[i]].tolist(), strict=True))
 
     def preferred(self, weights: Mapping[str, float]) -> int:
         """The best point of the front by weights of the objectives. A missing weight is 0."""
-        return preferred(self.points, np.array([weights.get(n, 0.0) for n in self.directions]))
+        return preferred(self.points, np.array([weights.get(n, 0.0) for n in self.units]))
 
     def document(
         self, ids: Sequence[str], parameters: Sequence[Mapping[str, Any]]
@@ -135,6 +140,12 @@ class Front:
             "hypervolume": self.hypervolume,
             "reference": self.reference if len(self.rows) else None,
         }
+
+
+def own_values(table: archive.Table, names: Iterable[str]) -> Array:
+    """Several objectives in their own units: (n, m), a column for each of `names`, NaN unless ok."""
+    values = np.column_stack([table.objectives[name] for name in names])
+    return np.where((table.status == "ok")[:, None], values, np.nan)
 
 
 def volume_of(values: Array, reference: Array) -> float:

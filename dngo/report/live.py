@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.batch import (
     STATUSES,
     STOPPED,
@@ -26,9 +26,8 @@ from dngo.batch import (
 )
 from dngo.errors import UserError
 from dngo.evaluation.progress import last_point
-from dngo.fronts import sign_of
 from dngo.report.expected_gain import expected_gain
-from dngo.report.front import Front
+from dngo.report.front import Front, own_values
 from dngo.report.levels import levels
 from dngo.report.models import by_batch
 from dngo.space.ladder import Ladder
@@ -104,7 +103,7 @@ def _levels(
     if table is not None:
         v = np.concatenate([table.v, v])
         y = np.concatenate([np.where(table.status == "ok", table.objective, np.nan), y])
-    return levels(ladder, v, y, derive.sign(study.config))
+    return levels(ladder, v, y, inward.sign(study.config))
 
 
 def _front(
@@ -115,13 +114,12 @@ def _front(
     new = [(p, o) for p, o in fresh if o.status == "ok"]
     values = np.array([[o.objectives[n] for n in config.directions] for _, o in new])
     values = values.reshape(-1, len(config.directions))
-    values = values * [sign_of(d) for d in config.directions.values()]
     batch = np.array([p.iteration for p, _ in new], dtype=np.intp)
     held = 0 if table is None else len(table)
     if table is not None:
-        values = np.concatenate([table.outcomes(config.directions), values])
+        values = np.concatenate([own_values(table, config.directions), values])
         batch = np.concatenate([table.iteration, batch])
-    front = Front(config.directions, values, batch, derive.references(config))
+    front = Front(inward.each(config), values, batch, inward.references(config))
     ids, parameters = [], []
     for row in front.rows.tolist():
         if table is not None and row < held:
@@ -225,9 +223,9 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
         numbers = {name: file["proposals"][name][:n] for name in ("mean", "std", "feasibility")}
         times = {name: file["outcomes"][name][:n] for name in ("started", "finished")}
         message = archive.words(file["outcomes/message"], n)
-    sign = derive.sign(study.config)
+    sign = inward.sign(study.config)
     values = np.where(table.status == "ok", sign * table.objective, np.nan)
-    best, units = np.fmin.accumulate(values), derive.units(study.config)
+    best, units = np.fmin.accumulate(values), inward.units(study.config)
     several = study.config.has_several
     volumes = Front.of(table, study.config).volumes if several else []
     found = []
@@ -371,7 +369,7 @@ def _best(
     study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
 ) -> dict[str, Any] | None:
     """The best ok outcome, archived or not."""
-    sign, ladder = derive.sign(study.config), study.config.ladder
+    sign, ladder = inward.sign(study.config), study.config.ladder
     found = [(sign * o.objective, p.id, p.parameters) for p, o in fresh if o.status == "ok"]
     row = None if table is None else best_row(table, study.config.direction, ladder)
     if table is not None and row is not None:
@@ -397,7 +395,7 @@ def regret(study: Study, table: archive.Table) -> dict[str, float]:
     values = table.objective[ok if ladder is None else ladder.counts(table.v, ok)]
     if study.config.optimum is None or len(values) == 0:
         return {}
-    lost = derive.sign(study.config) * (values - study.config.optimum)
+    lost = inward.sign(study.config) * (values - study.config.optimum)
     return {
         "minimum": float(lost.min()),
         "cumulative": float(lost.sum()),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, StrictUndefined
 
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.errors import UserError
 from dngo.replay import configuration
 from dngo.report.compare import document, read
@@ -173,7 +173,7 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> ListedStudy:
         )
     with archive.reading(place):
         data, table = status(study), study.table()
-    minimise = derive.sign(study.config) > 0
+    minimise = inward.sign(study.config) > 0
     values = np.where(table.status == "ok", table.objective, np.nan)
     course = (np.fmin if minimise else np.fmax).accumulate(values)
     best = f"{data['best']['objective']:.6g}" if data["best"] else ""

@@ -44,6 +44,7 @@ from dngo.scores import Score, forward_scores
 from dngo.storage.files import write_text
 from dngo.storage.text import storable
 from dngo.study import Study, entries
+from dngo.units import units_of
 
 WORDS = {"stop": "Stop", "warn": "Look at this", "note": "Note"}
 MOST_MESSAGES = 30
@@ -227,13 +228,14 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
     """
     table, columns = view.table, _Columns(listed)
     numbers, words = columns.numbers, columns.words
+    units = units_of(view.config)
     parameters = view.space.to_parameters(table.v[listed])
     words("proposal", [view.id(row) for row in listed])
     words("status", table.status[listed].tolist())
     if not view.has_several:
         numbers("objective", table.objective, log=view.units.log)
     for name in view.directions:
-        numbers(name, table.objectives[name])
+        numbers(name, table.objectives[name], log=units[name].log)
     if view.has_several:
         there = np.isin(listed, view.front.rows)
         words("front", ["front" if found else "" for found in there])
@@ -246,7 +248,7 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
         numbers("expected", view.numbers["mean"], log=view.units.log)
         numbers("deviation", view.numbers["std"])
     for name in view.directions:
-        numbers(f"{name} expected", view.means[name], hidden=True)
+        numbers(f"{name} expected", view.means[name], hidden=True, log=units[name].log)
         numbers(f"{name} deviation", view.stds[name], hidden=True)
     numbers("P(feasible)", view.numbers["feasibility"])
     words("found as", view.source[listed].tolist())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dngo import archive, derive, provenance
+from dngo import archive, inward, provenance
 from dngo.archive import transfer
 from dngo.batch import STATUSES
 from dngo.report.best import left_out
@@ -116,7 +116,7 @@ def _fidelity(study: Study, table: archive.Table) -> list[str]:
     if ladder is None:
         return []
     y = np.where(table.status == "ok", table.objective, np.nan)
-    found = levels(ladder, table.v, y, derive.sign(study.config))
+    found = levels(ladder, table.v, y, inward.sign(study.config))
     more = expected(View.of(study.archive, json.loads(study.config.resolved())))
     return ["", f"Fidelity: {said_of_levels(found)}", *(f"          {line}" for line in more)]
 

@@ -12,7 +12,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from dngo import archive, derive
+from dngo import archive, inward
 from dngo.archive import transfer
 from dngo.archive.transfer import Earlier
 from dngo.batch import WORKED, write_outcomes
@@ -46,7 +46,7 @@ def begin(records: Records) -> str:
     """
     adopt(records)
     changed = "; ".join(changes(records))
-    ran = records.archive.exists() and derive.ran(archive.read_table(records.archive)).any()
+    ran = records.archive.exists() and inward.ran(archive.read_table(records.archive)).any()
     flying = records.in_flight(records.merged())
     ends = (o for batch in flying for o in records.outcomes(batch))
     records.paths.journal.begin(

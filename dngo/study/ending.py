@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dngo import archive, derive
+from dngo import archive, derive, inward
 from dngo.batch import Batch
 from dngo.fronts import sign_of
 from dngo.study.batches import record
@@ -39,7 +39,7 @@ def reached(records: Records, header: archive.Header | None) -> str:
         ladder = records.config.ladder
         best = best_row(table, records.config.direction, ladder)
         if best is not None and (ladder is None or ladder.is_top(table.v[[best]])[0]):
-            value, sign = table.objective[best], derive.sign(records.config)
+            value, sign = table.objective[best], inward.sign(records.config)
             if sign * value <= sign * stop.target:
                 return f"the objective reached {value:.6g}, and stop.target is {stop.target:g}"
     return ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from dngo import archive, derive
+from dngo import archive, derive, inward
 from dngo.batch import Batch, Outcome, Proposal, find_outcome, write_outcomes
 from dngo.config.placeholders import used
 from dngo.errors import UserError
@@ -158,7 +158,7 @@ def judge(records: Records, batch: Batch) -> Judge | None:
         return None
     flying = [paths.flying(t) for t in sorted({*batch.pending, batch.iteration})]
     earlier = read_snapshot(paths.curves(batch.iteration))
-    return Judge(rule, earlier, flying, derive.sign(records.config), _levels(records))
+    return Judge(rule, earlier, flying, inward.sign(records.config), _levels(records))
 
 
 def _levels(records: Records) -> Callable[[str], int] | None:

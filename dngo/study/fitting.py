@@ -10,8 +10,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from dngo import archive, derive, provenance
+from dngo import archive, derive, inward, provenance
 from dngo.batch import Context
+from dngo.config import Config
 from dngo.storage import hdf5
 from dngo.storage.digest import digest
 from dngo.study.batches import alone, copy
@@ -19,6 +20,7 @@ from dngo.study.ending import ends, only_told
 from dngo.study.entries import told
 from dngo.study.records import Records
 from dngo.types import Progress
+from dngo.units import LINEAR, LOG
 
 
 def fit(records: Records, t: int, output: Path, progress: Progress) -> None:
@@ -80,11 +82,17 @@ def _made_from(records: Records, t: int, context: Context) -> dict[str, Any]:
         "versions": json.dumps(derive.versions(), sort_keys=True),
         "settings": config.surrogate.model_dump_json(),
         "classifier": config.classifier.model_dump_json(),
-        "scale": config.objective.scale,
+        "scale": _scales(config),
         "acquisition": config.acquisition.model_dump_json(),
         "constraints": json.dumps(config.constraints, sort_keys=True),
         "told": digest(context.dump_told()),
     }
+
+
+def _scales(config: Config) -> str:
+    """Which objectives models see as logarithms."""
+    several = [name for name, one in inward.each(config).items() if one.log]
+    return ", ".join(several) or (LOG if inward.units(config).log else LINEAR)
 
 
 def _stands(records: Records, t: int, surrogate: Path, context: Context) -> bool:

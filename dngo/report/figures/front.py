@@ -43,7 +43,7 @@ def trade_off(view: View) -> Figure | None:
     front, flat = view.front, len(names) == 2
     others = np.setdiff1d(np.flatnonzero(view.ok), front.rows)
     drawn = sample(view, others)
-    values = front.values * front.signs
+    values = front.own
     expected = _expected(view)
     for at, (i, j) in enumerate(pairs, start=1):
         place: dict[str, Any] = {"row": 1, "col": at, "showlegend": at == 1}
@@ -95,7 +95,7 @@ def parallel_front(view: View) -> Figure | None:
     """
     if not view.has_several or len(view.directions) < 4 or not len(view.front.rows):
         return None
-    points = view.front.points * view.front.signs
+    points = view.front.own[view.front.rows]
     points = points[np.linspace(0, len(points) - 1, min(MOST_LINES, len(points))).astype(int)]
     dimensions = [
         {"label": _title(view, name), "values": small(points[:, j])}
@@ -151,7 +151,8 @@ def fronts_compared(views: Sequence[tuple[str, View]]) -> Figure:
             hovertemplate="%{x}: %{y:.5g}<extra>" + escape(name) + "</extra>",
         )  # fmt: skip
         if flat and len(front.rows):
-            points = front.points[np.argsort(front.points[:, 0], kind="stable")] * front.signs
+            rows = front.rows[np.argsort(front.points[:, 0], kind="stable")]
+            points = front.own[rows]
             figure.add_scatter(
                 x=small(points[:, 0]), y=small(points[:, 1]), line={**line, "shape": "hv"},
                 row=1, col=2, showlegend=False, **own,

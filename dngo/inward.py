@@ -1,0 +1,206 @@
+"""An archive's rows as models see them: minimised, logarithms where the scale is logarithmic.
+
+The data of fits, and what an acquisition and a front know of the outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dngo import archive
+from dngo.archive import transfer
+from dngo.batch import INVALID, RAN, STOPPED, UNINFORMATIVE
+from dngo.config import COMPLETED, Config
+from dngo.errors import UserError
+from dngo.stopping.curves import Curve
+from dngo.stopping.ends import predicted
+from dngo.units import Units, finite, units_of
+
+if TYPE_CHECKING:
+    from dngo.surrogates import EarlierTask, TrainingData
+
+
+def sign(config: Config) -> float:
+    """1, or -1 if large values are good, since every objective is minimised internally."""
+    return units(config).sign
+
+
+def units(config: Config) -> Units:
+    """The units in which models see the objective; those of a rank if there are several."""
+    if config.has_several:
+        return Units(1.0)
+    return Units.of(config.model_dump(include={"objective", "objectives"}), config.direction)
+
+
+def each(config: Config) -> dict[str, Units]:
+    """The units of each of several objectives, by name in order; empty for only one."""
+    return units_of(config.model_dump(include={"objectives"})) if config.has_several else {}
+
+
+def outward(config: Config, means: np.ndarray, stds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and deviations of several objectives, (n, m), in their own units. Both may be (n, 0)."""
+    own = [
+        units.outward(means[:, j], stds[:, j])
+        for j, units in enumerate(each(config).values())
+        if means.shape[1]
+    ]
+    if not own:
+        return means, stds
+    return np.column_stack([m for m, _ in own]), np.column_stack([s for _, s in own])
+
+
+def minimised(
+    table: archive.Table, config: Config, rows: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Each of several objectives, in the models' units: (n,) by name in order; empty for only one.
+
+    rows: (n,) bool, the rows that have values; None: the ok ones.
+    """
+    if not config.has_several:
+        return {}
+    return dict(zip(config.directions, table.outcomes(each(config), rows).T, strict=True))
+
+
+def noises(table: archive.Table, config: Config) -> dict[str, np.ndarray]:
+    """The reported noise of each of several objectives, in the models' units: like `minimised`."""
+    return {
+        name: seen.inward_noise(table.objectives[name], table.noises[name])
+        for name, seen in each(config).items()
+        if name in table.noises
+    }
+
+
+def ran(table: archive.Table, *others: str) -> np.ndarray:
+    """Whether each row ran to its end, and so has objectives and a cost: (n,) bool.
+
+    others: statuses that count too, such as `INVALID`, which may have some of the objectives.
+    """
+    return np.isin(table.status, (*RAN, *others))
+
+
+def training_data(
+    table: archive.Table,
+    config: Config,
+    cost: np.ndarray | None = None,
+    earlier: Sequence[transfer.Earlier] = (),
+    stopped: np.ndarray | None = None,
+) -> TrainingData:
+    """The training data from an archive's rows. Rows with an objective teach the objective. All
+    rows with a known outcome teach the constraints.
+
+    cost: (n,) the cost of each evaluation, NaN if unknown; it is learnt if the objective ran.
+    earlier: evaluations of earlier studies, already with the sign that is minimised.
+    stopped: (n,) the predicted ends of evaluations that were stopped early, minimised, NaN for all
+    others.
+    """
+    from dngo.surrogates import EarlierTask, TrainingData
+
+    # A lost evaluation says nothing about its point, and a withdrawn point has no evaluation. It is
+    # unknown how a stopped evaluation would have ended.
+    silent = np.isin(table.status, (*UNINFORMATIVE, STOPPED))
+    completed = np.where(silent, np.nan, ran(table).astype(float))
+    seen, several = units(config), minimised(table, config, ran(table, INVALID))
+    y = np.where(ran(table, INVALID), seen.inward(table.objective), np.nan)
+    if stopped is not None:
+        y = np.where(np.isnan(stopped), y, seen.inward(seen.sign * stopped))
+    return TrainingData(
+        x=table.x,
+        y=y,
+        # A logarithm may be unknown where an outcome was ok on a linear scale.
+        feasible=np.all([table.status == "ok", *map(np.isfinite, several.values())], axis=0),
+        constraints={COMPLETED: completed, **table.constraints},
+        numbers=finite(table.numbers, config.thresholds),
+        thresholds=config.thresholds,
+        noise=seen.inward_noise(table.objective, table.noise),
+        log_cost=None if cost is None else np.log(np.where(ran(table) & (cost > 0), cost, np.nan)),
+        batch=table.iteration,
+        groups=config.search_space.groups,
+        earlier=() if config.has_several else _earlier([(e.x, e.y) for e in earlier], seen),
+        earlier_numbers={
+            name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
+            for name in table.numbers
+        },
+        objectives=several,
+        noises=noises(table, config),
+        earlier_objectives={
+            name: _earlier(
+                [(e.x, e.objectives[name]) for e in earlier if name in e.objectives], one
+            )
+            for name, one in each(config).items()
+        },
+    )
+
+
+def _earlier(
+    earlier: Sequence[tuple[np.ndarray, np.ndarray]], seen: Units
+) -> tuple[EarlierTask, ...]:
+    """What earlier studies know about an objective, in the models' units."""
+    from dngo.surrogates import EarlierTask
+
+    found = [(x, seen.inward(seen.sign * y)) for x, y in earlier]
+    return tuple(EarlierTask(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in found)
+
+
+def ends(path: Path, table: archive.Table, config: Config, iterations: int) -> np.ndarray | None:
+    """The predicted final values of evaluations that were stopped early; None if no evaluation was
+    stopped."""
+    stopped = table.status == STOPPED
+    if not stopped.any() or config.has_several:
+        return None
+    curves = archive.read_curves(path, iterations)
+    curves += [Curve()] * (len(table) - len(curves))  # of outcomes from elsewhere
+    y = np.where(ran(table), sign(config) * table.objective, np.nan)
+    if config.ladder is None:
+        return predicted(curves, y, stopped, sign(config))
+    # Final values can be compared only between evaluations that run to the same level.
+    level, found = config.ladder.level(table.v), np.full(len(table), np.nan)
+    for one in np.unique(level[stopped]):
+        own = level == one
+        ends = predicted(curves, np.where(own, y, np.nan), stopped & own, sign(config))
+        found = np.where(own, ends, found)
+    return found
+
+
+def costs(
+    path: Path,
+    table: archive.Table,
+    per: str | None,
+    iterations: int | None = None,
+    told: Sequence[dict[str, Any]] = (),
+) -> np.ndarray | None:
+    """The cost of each row, (n,), for the name of a cost; NaN if unknown. None without a name.
+
+    told: the metadata of the table's last rows, if these are not in the archive.
+    Raises UserError if evaluations of this study ran, but none reported a number with that name.
+    """
+    if per is None or per == "duration":
+        return None if per is None else np.maximum(table.duration, 1e-6)
+    documents = [*archive.read_metadata(path, iterations=iterations), *told]
+    values = np.array([_number(document.get(per)) for document in documents])
+    if np.any(ran(table) & ~table.told) and np.isnan(values).all():
+        known = sorted({name for document in documents for name in document})
+        raise UserError(
+            f"acquisition.per: no evaluation has a number {per!r} in its metadata; "
+            f"known: {', '.join(['duration', *known])[:200]}"
+        )
+    return values
+
+
+def _number(value: Any) -> float:
+    """A reported number; NaN for anything else."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known else float("nan")
+
+
+def references(config: Config) -> list[float | None]:
+    """The user's references, in the models' units, in the order of the names."""
+    return [
+        None
+        if (given := config.objectives[name].reference) is None
+        else float(one.inward(np.array(given)))
+        for name, one in each(config).items()
+    ]

@@ -106,8 +106,6 @@ def test_several_are_an_identity_whatever_their_order() -> None:
         ({"objectives": {"a": {"reference": "high"}, "b": {}}}, "objectives.a.reference: must be a number"),
         ({"objectives": {"a": {"goal": 1}, "b": {}}}, "objectives.a.goal"),
         ({"objectives": {f"o{i}": {} for i in range(7)}}, "objectives: are 7, but at most 6"),
-        ({"stop": {"target": 1}}, "stop.target: works only with one objective"),
-        ({"optimum": 0.0}, "optimum: works only with one objective"),
         ({"acquisition": "lcb"}, "acquisition.kind: lcb works only with one objective"),
         ({"objectives": None, "stop": {"hypervolume_gain": 0.1}}, "is for several `objectives`"),
         ({"objectives": None, "objective": {"command": "a", "direction": None}}, "objective.direction: must be"),

@@ -333,7 +333,7 @@ def _references(study: Study) -> list[str]:
     """A warning for each reference, if no known outcome is better than it."""
     from dngo.report.front import Front
 
-    front = Front.of(study.table(), study.config)
+    front = Front.of(study.archive, study.table(), study.config)
     return [
         f"Warning: objectives.{name}.reference: no outcome is better than it, so the hypervolume is 0; "
         f"it must be the worst value of interest of an objective to {study.config.directions[name]}"

@@ -21,7 +21,19 @@ from dngo.archive import transfer
 from dngo.batch import INVALID, Context, Outcome, Proposal
 from dngo.config import CONFIG_VERSION, Config
 from dngo.fronts import derived_reference, hypervolume, ranks
-from dngo.inward import costs, each, ends, minimised, noises, outward, ran, references, units
+from dngo.inward import (
+    costs,
+    each,
+    ends,
+    is_noisy,
+    means_of,
+    minimised,
+    noises,
+    outward,
+    ran,
+    references,
+    units,
+)
 from dngo.inward import training_data as taught
 from dngo.surrogates import FIT_VERSION
 from dngo.types import Progress
@@ -167,7 +179,7 @@ def propose(
     if ladder is not None:
         choose = partial(propose_on_ladder, model, ladder)
     found = choose(
-        _history(path, config, iterations, context),
+        _history(path, config, iterations, context, model),
         size=max(config.batch_size - len(given), 0),
         settings=config.acquisition.inward(units(config)),
         rng=np.random.default_rng(seed_sequence(config, t, PROPOSE)),
@@ -224,7 +236,7 @@ def outlook(
     if config.has_several:
         return _outlook_of_several(path, config, t, iterations, model, proposals, context)
     ladder, space = config.ladder, config.search_space
-    history = _history(path, config, iterations, context)
+    history = _history(path, config, iterations, context, model)
     if ladder is not None:  # at the highest fidelity
         history, space = Standing.of(ladder, history).at_top(model), ladder.points
     found = look_ahead(
@@ -251,7 +263,7 @@ def _outlook_of_several(
     """
     from dngo.acquisition.aims import expected_gain
 
-    space, history = config.search_space, _history(path, config, iterations, context)
+    space, history = config.search_space, _history(path, config, iterations, context, model)
     values = history.outcomes
     reference = derived_reference(values, history.iteration, references(config))
     if not np.isfinite(reference).all() or not len(proposals):
@@ -309,7 +321,9 @@ def _known(
     return table.judged(config.thresholds) if config.thresholds and len(table) else table
 
 
-def _history(path: Path, config: Config, iterations: int, context: Context) -> History:
+def _history(
+    path: Path, config: Config, iterations: int, context: Context, model: Model
+) -> History:
     """What an acquisition knows about the first `iterations` iterations, and about pending points."""
     from dngo.acquisition import History
 
@@ -320,9 +334,11 @@ def _history(path: Path, config: Config, iterations: int, context: Context) -> H
     known = ran(table) if told_all else table.status == "ok"
     seen, several = units(config), minimised(table, config, ran(table, INVALID))
     y = np.where(known, seen.inward(table.objective), np.nan)
+    noise = noises(table, config)
+    means = means_of(model, table.x) if several and is_noisy(noise) else {}
     if several:
-        values = np.column_stack(list(several.values()))
-        ok = known & np.isfinite(values).all(axis=1)
+        values = np.column_stack(list((means or several).values()))
+        ok = known & np.isfinite(np.column_stack([*several.values(), values])).all(axis=1)
         y[ok] = ranks(values[ok])
     return History(
         v=table.v,
@@ -332,7 +348,8 @@ def _history(path: Path, config: Config, iterations: int, context: Context) -> H
         constraints=table.constraints,
         noise=seen.inward_noise(table.objective, table.noise),
         objectives=several,
-        noises=noises(table, config),
+        noises=noise,
+        means=means,
         reference=references(config) if several else (),
         stage=table.stage,
     )

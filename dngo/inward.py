@@ -5,7 +5,7 @@ The data of fits, and what an acquisition and a front know of the outcomes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from dngo.stopping.ends import predicted
 from dngo.units import Units, finite, units_of
 
 if TYPE_CHECKING:
-    from dngo.surrogates import EarlierTask, TrainingData
+    from dngo.surrogates import EarlierTask, Model, TrainingData
 
 
 def sign(config: Config) -> float:
@@ -72,6 +72,24 @@ def noises(table: archive.Table, config: Config) -> dict[str, np.ndarray]:
         for name, seen in each(config).items()
         if name in table.noises
     }
+
+
+def is_noisy(noises: Mapping[str, np.ndarray]) -> bool:
+    """Whether some evaluation reported a noise above 0. noises: (n,) by name of the objective."""
+    return any(bool((noise > 0).any()) for noise in noises.values())
+
+
+def means_of(
+    model: Model, x: np.ndarray, y: Mapping[str, np.ndarray] = {}
+) -> dict[str, np.ndarray]:
+    """The mean of each of several objectives at points x (n, d), without noise: (n,) by name.
+
+    y: (n,) by name, outcomes that the model has not learnt, NaN for others. Empty without a model.
+    """
+    nothing = np.full(len(x), np.nan)
+    if not (model.objectives and model.knows_objective):
+        return {}
+    return {n: m.function(x, y.get(n, nothing))[0] for n, m in sorted(model.objectives.items())}
 
 
 def ran(table: archive.Table, *others: str) -> np.ndarray:

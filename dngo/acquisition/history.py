@@ -33,7 +33,8 @@ class History:
     deviation of each value of y as reported, NaN unknown; empty: nothing reported.
     objectives: name -> (n,) each of several, minimised, of all that ran, feasible or not. y is then
     the number of fronts to remove before the point is on the front. noises: name -> (n,) of each,
-    like noise.
+    like noise. means: name -> (n,) the model's means of each, where outcomes are noisy; empty: outcomes
+    count as reported.
     reference: the worst values of interest, minimised, in the order of the names; None where not given.
     stage: (n,) names of the stages that picked the points; an empty text or array: unknown.
     Values of y and noise beyond `dngo.surrogates.numerics.LARGEST` count as that.
@@ -48,6 +49,7 @@ class History:
     noise: Array = field(default_factory=lambda: np.empty(0))
     objectives: dict[str, Array] = field(default_factory=dict)
     noises: dict[str, Array] = field(default_factory=dict)
+    means: dict[str, Array] = field(default_factory=dict)
     reference: Sequence[float | None] = ()
     stage: NDArray[np.str_] = field(default_factory=lambda: np.empty(0, dtype=str))
 
@@ -76,12 +78,14 @@ class History:
 
     @property
     def outcomes(self) -> Array:
-        """The objectives, a column for each in the order of their names, NaN unless ok: (n, m)."""
-        return np.where(np.isfinite(self.y)[:, None], self.reported, np.nan)
+        """The objectives, a column for each in the order of their names, NaN unless ok: (n, m). Of noisy
+        ones the means: a lucky outcome would stay on the front for ever."""
+        found = np.column_stack(list((self.means or self.objectives).values()))
+        return np.where(np.isfinite(self.y)[:, None], found, np.nan)
 
     @property
     def reported(self) -> Array:
-        """Like `outcomes`, for all that ran, feasible or not."""
+        """What was reported of all that ran, feasible or not: (n, m)."""
         return np.column_stack(list(self.objectives.values()))
 
     def keys(self, space: Space) -> set[bytes]:
@@ -95,7 +99,8 @@ class History:
         every repeated point had the same value each time, the objective is not random. Then no
         point is evaluated again, whatever noise was reported.
         """
-        noisy = np.nan_to_num(self.noise) > 0 if which == "reported" else which == "always"
+        reported = np.nan_to_num(list(self.noises.values()) or [self.noise]) > 0
+        noisy = reported.any(axis=0) if which == "reported" else which == "always"
         rows = np.isfinite(self.y) & noisy
         if rows.any() and self._repeats_itself(space):
             return np.zeros_like(rows)
@@ -115,10 +120,10 @@ class History:
         return float(np.diff(values).min())
 
     def _repeats_itself(self, space: Space) -> bool:
-        values: dict[bytes, list[float]] = {}
-        ok = np.isfinite(self.y)
-        for key, value in zip(space.keys(self.v[ok]), self.y[ok], strict=True):
-            values.setdefault(key, []).append(value)
+        values: dict[bytes, list[tuple[float, ...]]] = {}
+        ok, found = np.isfinite(self.y), self.reported if self.objectives else self.y[:, None]
+        for key, value in zip(space.keys(self.v[ok]), found[ok], strict=True):
+            values.setdefault(key, []).append(tuple(value.tolist()))
         repeated = [found for found in values.values() if len(found) > 1]
         return bool(repeated) and all(len(set(found)) == 1 for found in repeated)
 

@@ -92,10 +92,11 @@ class Modelled(Keys, Acquisition):
         return ()
 
     def stages_of_several(self) -> Sequence[Stage]:
+        from dngo.acquisition.stages.again import Again
         from dngo.acquisition.stages.first_feasible import FirstFeasible
         from dngo.acquisition.stages.front import AlongFront
 
-        return [FirstFeasible(), AlongFront()]
+        return [FirstFeasible(), Again(), AlongFront()]
 
 
 class Greedy(Modelled):

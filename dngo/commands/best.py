@@ -98,11 +98,12 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
     from rich.table import Table
 
     from dngo.report.front import weights_of
+    from dngo.report.text import BY_MODEL
 
     if arguments.top != 1:
         raise UserError("--top: no point of a front is better than another; --prefer chooses one")
     if arguments.by == "model":
-        raise UserError("--by: the front consists of outcomes only; leave --by out")
+        raise UserError("--by: where noise is reported, the front is by the model; leave --by out")
     view = session._view_of_front()
     front, rows = view.front, list(range(len(view.front.rows)))
     if arguments.prefer is not None:
@@ -130,6 +131,8 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
     console.print(table)
     reference = ", ".join(f"{name} {value:.6g}" for name, value in front.reference.items())
     print(f"hypervolume {front.hypervolume:.6g}, from {reference}")
+    if front.by == "model":
+        print(BY_MODEL)
     return 0
 
 

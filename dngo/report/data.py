@@ -151,7 +151,8 @@ class View:
             None if (r := named[n].get("reference")) is None else float(one.inward(np.array(r)))
             for n, one in units.items()
         ]
-        return Front(units, own_values(self.table, units), self.table.iteration, given)
+        found = Front(units, own_values(self.table, units), self.table.iteration, given)
+        return found.without_noise(self.path, self.table.noises, self.table.x)
 
     def __len__(self) -> int:
         return len(self.table)

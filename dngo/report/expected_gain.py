@@ -83,7 +83,7 @@ def _best_by_iteration(study: Study, merged: int) -> np.ndarray:
     """How good the study was after each iteration, large values good: (merged,), NaN unknown."""
     table = study.table(merged)
     if study.config.has_several:
-        return np.array(Front.of(table, study.config).volumes)
+        return np.array(Front.of(study.archive, table, study.config).volumes)
     ladder, ok = study.config.ladder, table.status == "ok"
     counts = ok if ladder is None else ladder.counts(table.v, ok)
     y = inward.units(study.config).inward(np.where(counts, table.objective, np.nan))

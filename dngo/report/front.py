@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from dngo.fronts import (
 )
 from dngo.storage.text import number_in
 from dngo.types import Array, Rows
-from dngo.units import Units
+from dngo.units import Units, units_of
 
 
 class HasFront(Protocol):
@@ -37,7 +39,8 @@ class Front:
     """The ok outcomes that no other outcome dominates, in the order of the first objective.
 
     units: of the objectives, by name in order. Hypervolumes are of values in the models' units.
-    own: (n, m) of all outcomes, in the objectives' own units, NaN unless ok.
+    own: (n, m) of all outcomes, in the objectives' own units, NaN unless ok; of noisy ones the means
+    (`without_noise`).
     batch: (n,) the iteration of each outcome.
     given: the user's references, in the models' units.
     """
@@ -46,12 +49,43 @@ class Front:
     own: Array
     batch: Rows
     given: Sequence[float | None]
+    by: Literal["observed", "model"] = "observed"
 
     @classmethod
-    def of(cls, table: archive.Table, config: Config) -> Front:
+    def of(cls, path: Path, table: archive.Table, config: Config) -> Front:
         """The front of an archive's rows."""
-        own = own_values(table, inward.each(config))
-        return cls(inward.each(config), own, table.iteration, inward.references(config))
+        own = own_values(table, config.directions)
+        front = cls(inward.each(config), own, table.iteration, inward.references(config))
+        return front.without_noise(path, table.noises, table.x)
+
+    def without_noise(self, path: Path, noises: Mapping[str, Array], x: Array) -> Front:
+        """The front of the latest model's means, if noise is reported and a model is there.
+
+        A lucky outcome would be on the front for ever. The model has learnt from all outcomes near
+        a point; an outcome that it has not learnt counts as well. Evaluations of one point have
+        their average.
+        path: of the archive. noises: (n,) by name. x: (n, d) encoded.
+        """
+        ok = np.isfinite(self.own).all(axis=1)
+        header = archive.read_header(path) if inward.is_noisy(noises) and ok.any() else None
+        model, iteration = (
+            archive.latest_surrogate(path, header.iterations) if header else (None, 0)
+        )
+        if model is None or not model.knows_objective or not model.is_known:
+            return self
+        attributes = archive.iteration_attributes(path, iteration)
+        units, own = units_of(json.loads(attributes["config"])), np.full_like(self.own, np.nan)
+        new = (self.batch >= int(attributes["training_iterations"]))[ok]
+        y = {
+            name: np.where(new, one.inward(self.own[ok, j]), np.nan)
+            for j, (name, one) in enumerate(units.items())
+        }
+        means = inward.means_of(model, x[ok], y)
+        _, point = np.unique(x[ok], axis=0, return_inverse=True)
+        for j, (name, one) in enumerate(units.items()):
+            average = np.bincount(point, means[name]) / np.bincount(point)
+            own[ok, j] = one.outward(average[point], np.zeros(len(point)))[0]
+        return replace(self, own=own, by="model")
 
     @cached_property
     def values(self) -> Array:
@@ -139,6 +173,7 @@ class Front:
             "knee": None if self.knee is None else ids[self.knee],
             "hypervolume": self.hypervolume,
             "reference": self.reference if len(self.rows) else None,
+            **({"by": self.by} if self.by == "model" else {}),
         }
 
 

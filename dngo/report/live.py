@@ -112,14 +112,18 @@ def _front(
     """The front of all ok outcomes, archived or not, as plain data."""
     config, space = study.config, study.space
     new = [(p, o) for p, o in fresh if o.status == "ok"]
-    values = np.array([[o.objectives[n] for n in config.directions] for _, o in new])
-    values = values.reshape(-1, len(config.directions))
+    names = list(config.directions)
+    values = np.array([[o.objectives[n] for n in names] for _, o in new]).reshape(-1, len(names))
+    noises = {n: np.array([o.noises.get(n, np.nan) for _, o in new]) for n in names}
     batch = np.array([p.iteration for p, _ in new], dtype=np.intp)
+    x = space.encode(space.from_parameters([p.parameters for p, _ in new]))
     held = 0 if table is None else len(table)
     if table is not None:
-        values = np.concatenate([own_values(table, config.directions), values])
-        batch = np.concatenate([table.iteration, batch])
+        values = np.concatenate([own_values(table, names), values])
+        noises = {n: np.concatenate([table.noises[n], noises[n]]) for n in names}
+        batch, x = np.concatenate([table.iteration, batch]), np.concatenate([table.x, x])
     front = Front(inward.each(config), values, batch, inward.references(config))
+    front = front.without_noise(study.archive, noises, x)
     ids, parameters = [], []
     for row in front.rows.tolist():
         if table is not None and row < held:
@@ -227,7 +231,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
     values = np.where(table.status == "ok", sign * table.objective, np.nan)
     best, units = np.fmin.accumulate(values), inward.units(study.config)
     several = study.config.has_several
-    volumes = Front.of(table, study.config).volumes if several else []
+    volumes = Front.of(study.archive, table, study.config).volumes if several else []
     found = []
     for t in iterations:
         rows = np.flatnonzero(table.iteration == t)

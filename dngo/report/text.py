@@ -32,6 +32,10 @@ GO_ON = (
 )
 
 
+# Of a front whose outcomes are noisy.
+BY_MODEL = "outcomes are noisy: these are the surrogate's means, without luck"
+
+
 def headline(study: Study) -> str:
     """Iterations, evaluations, best so far: one line."""
     header = study.header()
@@ -41,7 +45,7 @@ def headline(study: Study) -> str:
     table = study.table()
     found = "no feasible point yet"
     if study.config.has_several:
-        front = Front.of(table, study.config)
+        front = Front.of(study.archive, table, study.config)
         found = said_of_front(len(front.rows), front.hypervolume) if len(front.rows) else found
     elif (best := best_row(table, study.config.direction, study.config.ladder)) is not None:
         at = said_at(study.config.ladder, table.v[[best]])
@@ -291,6 +295,8 @@ def front_lines(front: dict[str, Any], most: int) -> list[str]:
         lines.append(f"  {len(rows)} of {len(points)} points; `dngo best` lists all of them")
     reference = ", ".join(f"{n} {v:.6g}" for n, v in front["reference"].items())
     lines.append(f"  hypervolume {front['hypervolume']:.6g}, from {reference}")
+    if front.get("by") == "model":
+        lines.append(f"  {BY_MODEL}")
     return lines
 
 

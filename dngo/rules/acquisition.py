@@ -151,6 +151,8 @@ class FrontRules:
     # Functions that are searched for each pick of a small batch. The functions that add most to the
     # front are followed (benchmarks/tried.md, several objectives).
     functions_for_each: int = 4
+    # Share of a batch that looks again at points of a noisy front.
+    again: float = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ the archive alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,13 +17,12 @@ from scipy.spatial.distance import cdist
 
 from dngo.acquisition.aims import Corner, aimed
 from dngo.acquisition.allocation import following
-from dngo.acquisition.feasibility import of_draws, penalty
+from dngo.acquisition.feasibility import penalty
 from dngo.acquisition.history import batches
 from dngo.acquisition.minima import Box, Slopes, descent_of, minima
 from dngo.acquisition.state import BatchState
 from dngo.fronts import on_front, ranks
 from dngo.rules import current
-from dngo.space import Space
 from dngo.surrogates.component import Component
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import Draws, draw
@@ -31,7 +30,6 @@ from dngo.surrogates.nearby import MOST, Nearby
 from dngo.types import Array, Mask, Rows
 
 AT_ONCE = 256  # functions of several objectives in the whole space: memory
-Extra = Callable[[Array, Array], Array]  # points (n, k), encoded (n, d) -> what is added, (n,)
 
 
 @dataclass(frozen=True)
@@ -62,25 +60,38 @@ class Believed:
         return x if self.near is None else self.near.inputs(x)
 
 
+@dataclass(frozen=True)
+class Aims:
+    """Of functions: ray (f, m); boldness (f,), the factors on deviations; least (f,), the least
+    feasibility of a point."""
+
+    ray: Array
+    boldness: Array
+    least: Array
+
+    def of(self, rows: Rows) -> Aims:
+        """Those of some functions."""
+        return Aims(self.ray[rows], self.boldness[rows], self.least[rows])
+
+
 class Aimed:
     """Functions drawn from the models of all objectives, as the targets of picks: low is good.
 
-    ray: (count, m). extra: what is added to all functions.
+    A wall is added where feasibility is less than the least of the function's pick, and people's priors
+    and a point's cost.
     """
 
     def __init__(
         self,
-        space: Space,
+        state: BatchState,
         believed: Sequence[Believed],
         corner: Corner,
-        ray: Array,
-        boldness: Array,
-        extra: Extra,
+        aims: Aims,
         rng: np.random.Generator,
     ) -> None:
-        self.space, self.believed, self.corner, self.ray = space, believed, corner, ray
-        self.extra = extra
-        self.draws: list[Draws] = [draw(b.components, boldness, rng) for b in believed]
+        self.state, self.space, self.believed, self.corner = state, state.space, believed, corner
+        self.ray, self.least = aims.ray, aims.least
+        self.draws: list[Draws] = [draw(b.components, aims.boldness, rng) for b in believed]
 
     def among(self, v: Array, x: Array) -> Array:
         """All functions at points v (n, k), encoded x (n, d): (count, n)."""
@@ -89,21 +100,21 @@ class Aimed:
             for b, d in zip(self.believed, self.draws, strict=True)
         ]
         heights = self.corner.heights(np.stack(values, axis=-1))
-        return aimed(heights, self.ray[:, None]) + self.extra(v, x)
+        return aimed(heights, self.ray[:, None]) + self._added(v, x, 1)
 
     def own(self, v: Array) -> Array:
         """Each function at points of its own: v (count, m, k) -> (count, m)."""
         flat = v.reshape(-1, v.shape[2])
         x = self.space.encode(flat)
         heights = self.corner.heights(self._values(x, v.shape[1]))
-        return aimed(heights, self.ray[:, None]) + self.extra(flat, x).reshape(v.shape[:2])
+        return aimed(heights, self.ray[:, None]) + self._added(flat, x, len(v))
 
     def outcomes(self, v: Array) -> Array:
         """The objectives of each function at a point of its own: v (count, k) -> (count, m)."""
         return self._values(self.space.encode(v), 1)[:, 0]
 
     def slopes(self, v: Array) -> Array:
-        """Gradients of `own` without `extra`, each function at its own point: (count, k) -> (count, d)."""
+        """Gradients of `own` without `_added`, each function at its own point: (count, k) -> (count, d)."""
         x = self.space.encode(v)
         values = self._values(x, 1)[:, 0]
         steepest = (self.corner.heights(values) / self.ray).argmax(axis=1)
@@ -113,6 +124,17 @@ class Aimed:
             weight = current().front.augmented + (steepest == j) / self.ray[:, j]
             by_target = np.exp(-b.scale.log_slope(values[:, j])) / self.corner.width[j]
             found += (weight * by_target)[:, None] * b.near.slopes(x, d.slopes(b.inputs(x)))
+        return found
+
+    def _added(self, v: Array, x: Array, count: int) -> Array:
+        """What is added at points v (n, k), encoded x: (count, n / count), or of all functions with
+        a count of 1."""
+        # The cost's logarithm is added: the function has no zero from which a gain could be
+        # measured and divided.
+        found: Array = -np.log(np.maximum(self.state.rate(v, x), 1e-300)).reshape(count, -1)
+        if self.state.model.heeds_constraints:
+            feasibility = self.state.model.feasibility(x).reshape(count, -1)
+            found = found + penalty(feasibility, self.least[:, None])
         return found
 
     def _values(self, x: Array, number: int) -> Array:
@@ -195,30 +217,29 @@ class Boxes:
             )
             self.believed.append(Believed([near.model], near.scale, near))
 
-    def search(self, corner: Corner, ray: Array, boldness: Array) -> Iterator[Searched]:
-        """Good points of functions, box by box. ray: (count, m), from a corner; boldness: (count,)."""
-        count = min(self.rules.boxes, max(1, len(ray) // self.rules.picks_of_a_box))
-        anchors = ray[:count]
-        nearest = np.argmax(_directions(ray) @ _directions(anchors).T, axis=1)
+    def search(self, corner: Corner, aims: Aims) -> Iterator[Searched]:
+        """Good points of functions with rays from a corner, box by box."""
+        count = min(self.rules.boxes, max(1, len(aims.ray) // self.rules.picks_of_a_box))
+        anchors = aims.ray[:count]
+        nearest = np.argmax(_directions(aims.ray) @ _directions(anchors).T, axis=1)
         for a in range(count):
             mine = np.flatnonzero(nearest == a)
             if len(mine):
-                found = self._in_box(corner, anchors[a], ray[mine], boldness[mine])
-                yield replace(found, rows=mine)
+                yield replace(self._in_box(corner, anchors[a], aims.of(mine)), rows=mine)
 
-    def _in_box(self, corner: Corner, anchor: Array, ray: Array, boldness: Array) -> Searched:
+    def _in_box(self, corner: Corner, anchor: Array, aims: Aims) -> Searched:
         state, rng, space = self.state, self.rng, self.state.space
         best = int(np.nanargmin(aimed(corner.heights(self.values), anchor)))
         centre, half = state.history.v[[best]], self.half
         box = Box.around(space, centre, half)
         inside = np.all(np.abs(self.u[self.rows] - self.u[best]) <= half, axis=1)
         shared = box.shared(centre, half, state.history.v[self.rows[inside]], rng)
-        least = of_draws(state.shared)
         if state.model.heeds_constraints:
             # The centre is known to be feasible. If the model doubts that, it doubts the neighbours
             # as well.
-            least = min(least, float(state.model.feasibility(space.encode(centre))[0]))
-        functions = Aimed(space, self.believed, corner, ray, boldness, added(state, least), rng)
+            doubted = state.model.feasibility(space.encode(centre))
+            aims = replace(aims, least=np.minimum(aims.least, doubted))
+        functions = Aimed(state, self.believed, corner, aims, rng)
 
         points, values = minima(
             shared,
@@ -229,7 +250,7 @@ class Boxes:
             largest=current().descent.step * half,
             slopes=self._slopes(functions),
         )
-        return Searched(np.arange(len(ray)), points, values, functions.outcomes(points[:, 0]))
+        return Searched(np.arange(len(aims.ray)), points, values, functions.outcomes(points[:, 0]))
 
     def _slopes(self, functions: Aimed) -> Slopes | None:
         # Known constraints bend a step. Finite differences see that, and an analytic slope does
@@ -241,21 +262,18 @@ class Boxes:
         return Slopes(functions.slopes, np.mean(metric, axis=0))
 
 
-def everywhere(
-    state: BatchState, corner: Corner, ray: Array, boldness: Array
-) -> Iterator[Searched]:
+def everywhere(state: BatchState, corner: Corner, aims: Aims) -> Iterator[Searched]:
     """Like `Boxes.search`, in the whole space, by the surrogates."""
     space, pool, rng = state.space, state.candidates, state.streams["front"]
-    rows = state.shared_rows(len(ray), rng)
+    rows = state.shared_rows(len(aims.ray), rng)
     if not len(rows):
         return
     models = [state.model.objectives[name] for name in state.history.objectives]
     believed = [Believed(m.objective, m.scale) for m in models]
 
-    for start in range(0, len(ray), AT_ONCE):
-        mine = np.arange(start, min(start + AT_ONCE, len(ray)))
-        extra = added(state, of_draws(state.shared))
-        functions = Aimed(space, believed, corner, ray[mine], boldness[mine], extra, rng)
+    for start in range(0, len(aims.ray), AT_ONCE):
+        mine = np.arange(start, min(start + AT_ONCE, len(aims.ray)))
+        functions = Aimed(state, believed, corner, aims.of(mine), rng)
         points, values = minima(
             pool.v[rows],
             functions.among(pool.v[rows], pool.x[rows]),
@@ -266,21 +284,6 @@ def everywhere(
             rules=descent_of(space),
         )
         yield Searched(mine, points, values, functions.outcomes(points[:, 0]))
-
-
-def added(state: BatchState, least: float) -> Extra:
-    """The terms added to functions: people's priors, a point's cost, and a wall where feasibility is less
-    than `least`."""
-
-    def extra(v: Array, x: Array) -> Array:
-        # The cost's logarithm is added: the function has no zero from which a gain could be
-        # measured and divided.
-        found: Array = -np.log(np.maximum(state.rate(v, x), 1e-300))
-        if state.model.heeds_constraints:
-            found = found + penalty(state.model.feasibility(x), least)
-        return found
-
-    return extra
 
 
 def _directions(ray: Array) -> Array:

@@ -13,6 +13,7 @@ front with the earlier picks. (qPOTS is similar: it chooses among the points of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 
@@ -20,7 +21,8 @@ import numpy as np
 
 from dngo.acquisition.aims import Corner, highs, rays
 from dngo.acquisition.allocation import least_block
-from dngo.acquisition.front import Boxes, Searched, course, everywhere
+from dngo.acquisition.feasibility import least_of_draws
+from dngo.acquisition.front import Aims, Boxes, Searched, course, everywhere
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.state import BatchState
 from dngo.fronts import hypervolume, on_front
@@ -29,7 +31,7 @@ from dngo.surrogates.draws import spread_evenly
 from dngo.types import Array, Rows
 
 MOST_FUNCTIONS = 128  # for a batch: with more than 64 picks each has one
-Search = Callable[[Corner, Array, Array], Iterator[Searched]]
+Search = Callable[[Corner, Aims], Iterator[Searched]]
 
 
 class AlongFront:
@@ -45,7 +47,8 @@ class AlongFront:
         known = values[np.isfinite(values).all(axis=1)]
         corners = _corners(state, values)
         ray = _rays(state, number, values.shape[1])
-        boldness = spread_evenly(rules.boldest, number, rng)
+        least = least_of_draws(state, number)
+        aims = Aims(ray, spread_evenly(rules.boldest, number, rng), least)
         turns = state.turn + np.arange(number)
         which = _which(turns, values.shape[1])
         block = max(rules.block, least_block(state.space))
@@ -56,23 +59,30 @@ class AlongFront:
         left, hoped = set(range(number)), Hoped(state, corners[0], number)
 
         def picked(rows: Rows, c: int, search: Search, where: str) -> Iterator[Pick]:
-            own, bold, chosen = ray[rows], boldness[rows], not c and hoped.each > 1
+            own, chosen = aims.of(rows), not c and hoped.each > 1
             if chosen and len(rows):  # each pick has further functions
-                others = rays((hoped.each - 1) * len(own), own.shape[1], 0, *rng.spawn(1))
-                own, bold = np.concatenate([own, others]), np.tile(bold, hoped.each)
-            found = search(corners[c], own, bold)
-            return _followed(state, rows, own, found, where, left, hoped if chosen else None)
+                others = rays((hoped.each - 1) * len(rows), ray.shape[1], 0, *rng.spawn(1))
+                own = replace(
+                    aims.of(np.tile(rows, hoped.each)), ray=np.concatenate([own.ray, others])
+                )
+            found = search(corners[c], own)
+            return _followed(state, rows, own.ray, found, where, left, hoped if chosen else None)
 
+        # Picks at the edge of what is feasible compete only with each other: beyond it any
+        # function promises more.
+        groups = [
+            (c, which == c, edge) for edge in np.unique(least)[::-1] for c in range(len(corners))
+        ]
         if local.any():
             boxes = Boxes(state, half, rng)
-            for c in range(len(corners)):
-                rows = np.flatnonzero(local & (which == c))
+            for c, of_corner, edge in groups:
+                rows = np.flatnonzero(local & of_corner & (least == edge))
                 if len(rows):
                     yield from picked(rows, c, boxes.search, "box")
         # Also the picks for which the boxes had no room.
-        for c in range(len(corners)):
-            rows = np.array([i for i in sorted(left) if which[i] == c], dtype=np.intp)
-            yield from picked(rows, c, partial(everywhere, state), "space")
+        for c, of_corner, edge in groups:
+            open_ = of_corner & (least == edge) & np.isin(np.arange(number), list(left))
+            yield from picked(np.flatnonzero(open_), c, partial(everywhere, state), "space")
         yield from _rest(state, ray[sorted(left)])
 
 

@@ -204,6 +204,33 @@ def session(
     return session.optimize(objective, 9 + 4 * 6, workers=0, progress=False)
 
 
+def test_one_objective_with_a_name_has_a_fidelity_as_well(tmp_path: Path) -> None:
+    def named(x: float, a: float, epochs: int) -> dict[str, float]:
+        return {"loss": objective(x, a, epochs)}
+
+    found = []
+    for function, more in ((objective, {}), (named, {"objectives": {"loss": {}}})):
+        session = dngo.create(
+            function.__name__,
+            {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
+            folder=tmp_path,
+            fidelity={"parameter": "epochs", "low": 3, "high": 27},
+            acquisition="successive_halving",
+            design={"size": 9},
+            batch_size=6,
+            **more,
+        )
+        session.optimize(function, 9 + 2 * 6, workers=0, progress=False)
+        found.append(
+            (
+                session.table()[[f"parameter_{n}" for n in ("x", "a", "epochs")]].to_numpy(),
+                session.best().objective,
+            )
+        )
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
 def table_of(session: dngo.Session) -> tuple[archive.Table, Ladder]:
     ladder = session.config.ladder
     assert ladder is not None

@@ -109,10 +109,10 @@ def _check_range(config: Config, section: Fidelity) -> None:
 
 def _check_supported(config: Config, name: str) -> None:
     kind = config.acquisition.kind
-    if config.objectives:
+    if config.has_several:
         raise Located(
             ("fidelity",),
-            "so far works only with one objective; remove `objectives`, or this section",
+            f"so far works only with one objective; with several, make {name} a fixed parameter",
         )
     if config.transfer:
         raise Located(("transfer",), "so far works only without `fidelity`")

@@ -135,7 +135,11 @@ def _check_several(config: Config) -> None:
     if config.optimum is not None:
         raise Located(("optimum",), f"{several} the `reference` of each, or `stop.target`")
     if config.early_stopping is not None:
-        raise Located(("early_stopping",), "so far works only with one objective; remove it")
+        raise Located(
+            ("early_stopping",),
+            "so far works only with one objective; with several, `objective.time_limit` bounds an "
+            "evaluation",
+        )
     if not config.acquisition.takes_several:
         name = getattr(config.acquisition, "sampler", config.acquisition.kind)
         raise Located(

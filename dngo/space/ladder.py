@@ -152,11 +152,4 @@ def ladder_of(space: Space, section: dict[str, Any] | None) -> Ladder | None:
     return Ladder.of(space, column.name, float(low), float(high), float(section["factor"]))
 
 
-def level_counts(ladder: Ladder, v: np.ndarray) -> list[int]:
-    """How many of the points (n, k) of the whole space are at each level; points below the ladder
-    count at the lowest."""
-    found = np.clip(ladder.level(v), 0, None) if len(v) else np.empty(0, dtype=int)
-    return np.bincount(found, minlength=len(ladder.levels)).tolist()
-
-
-__all__: Sequence[str] = ("Ladder", "Points", "ladder_of", "level_counts")
+__all__: Sequence[str] = ("Ladder", "Points", "ladder_of")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,17 @@ def test_what_the_process_holds_is_no_memory_of_its_evaluations() -> None:
         "much": "out_of_memory",
         "little": "ok",
     }
+
+
+def test_a_smaller_ask_than_the_design_is_said(tmp_path: Path) -> None:
+    """Whoever sets the design's size and asks for one point would wait for its other points in vain."""
+    study = dngo.create("f", SPACE, folder=tmp_path, design={"size": 12})
+    with pytest.warns(UserWarning, match=r"ask\(1\) makes the design 1 instead of 12 points"):
+        assert len(study.ask(1)) == 1
+    whole = dngo.create("g", SPACE, folder=tmp_path, design={"size": 12})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(whole.ask()) == 12
 
 
 def test_a_function_may_have_several_objectives() -> None:

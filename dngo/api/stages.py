@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import numbers
+import warnings
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -98,8 +99,14 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
     if n is not None and t:
         changes["batch_size"] = n
     elif n is not None:
-        told = study.told_for_design()
-        size = told if told >= study.config.design_size else told + n
+        told, wanted = study.told_for_design(), study.config.design_size
+        size = told if told >= wanted else told + n
+        if size < wanted and study.config.design.size is not None:
+            warnings.warn(
+                f"ask({n}) makes the design {size} instead of {wanted} points: a model chooses those that "
+                "follow; `ask()` gives the whole design",
+                stacklevel=2,
+            )
         changes["design"] = study.config.design.model_copy(update={"size": size})
     if study.config.batches_in_flight == "auto":  # it learns from all that is merged
         changes["batches_in_flight"] = max(1, t - study.merged() + 1)

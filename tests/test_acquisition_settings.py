@@ -25,6 +25,7 @@ BASE = {
     "kappa": 2.0,
     "sampler": "tpe",
     "at": 0.1,
+    "within": {"x0": 0.1},
 }
 CHANGED = {
     "per": "duration",
@@ -46,6 +47,7 @@ CHANGED = {
     "sampler": "random",
     "replicates": "always",
     "at": 0.3,
+    "within": {"x0": 0.1, "x1": 0.1},
 }
 SPACE = cube(2)
 # But `own`, which needs a function: tests/test_own_models.py.

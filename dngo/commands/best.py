@@ -51,7 +51,7 @@ def register(commands: Any) -> None:
 
 def _best(arguments: argparse.Namespace) -> int:
     from dngo.api import Best, open_study
-    from dngo.report.best import left_out
+    from dngo.report.best import left_out, waver
 
     if arguments.top < 1:
         raise UserError("--top: must be 1 or more")
@@ -75,7 +75,8 @@ def _best(arguments: argparse.Namespace) -> int:
         return 0
     titles = {
         "observed": "By the outcome",
-        "model": "By the surrogate, which takes noise into account",
+        "model": "By the surrogate, "
+        + ("over where inputs waver" if waver(session._view) else "which takes noise into account"),
     }
     for by, best in found.items():
         print(f"{titles[by]}:")

@@ -263,7 +263,7 @@ def test_batches_that_no_model_chose_are_no_iterations(
     assert run(study) == [["user"]] and run(study) == []
     with monkeypatch.context() as context:
         context.setattr("dngo.derive.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
-        study.tell({"x": 0.77, "objective": 0.0})
+        study.tell({"x": 0.77, "objective": -1.0})
         assert run(study) == [["api"]] and run(study) == []
     assert study.best().parameters == {"x": 0.77}
     assert verify(study.path) == []

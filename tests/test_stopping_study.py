@@ -310,7 +310,7 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     table = archive.read_table(path)
     stopped = table.status == "stopped"
     iterations = archive.read_header(path).iterations  # type: ignore[union-attr]
-    ends = derive._ends(path, table, config, iterations)
+    ends = inward.ends(path, table, config, iterations)
     assert ends is not None and (np.isfinite(ends) == stopped).all()
     data = inward.training_data(table, config, stopped=ends)
     assert np.isnan(data.constraints["completed"][stopped]).all()

@@ -31,6 +31,7 @@ from dngo.report.health import reporting as reporting_checks
 from dngo.report.text import reporting
 from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
+from dngo.surrogates import Model, TargetScale
 
 CHEAP: dict[str, Any] = {"acquisition": "random", "folder": "studies", "batch_size": 8}
 FAST: dict[str, Any] = {**QUICK_STUDY, "classifier": {"networks": {"steps": 20, "epochs": 1}}}
@@ -321,7 +322,8 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     # They are worse than most, and so it is learnt.
     assert np.median(data.y[stopped]) > np.median(own)
     # The acquisition knows no value of theirs: none of them is ever the best.
-    known = derive._history(path, config, iterations, Context())
+    nothing = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
+    known = derive._history(path, config, iterations, Context(), nothing)
     assert np.isnan(known.y[stopped]).all()
 
 

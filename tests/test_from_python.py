@@ -253,8 +253,11 @@ def test_what_the_process_holds_is_no_memory_of_its_evaluations() -> None:
 def test_a_smaller_ask_than_the_design_is_said(tmp_path: Path) -> None:
     """Whoever sets the design's size and asks for one point would wait for its other points in vain."""
     study = dngo.create("f", SPACE, folder=tmp_path, design={"size": 12})
-    with pytest.warns(UserWarning, match=r"ask\(1\) makes the design 1 instead of 12 points"):
+    with pytest.warns(
+        UserWarning, match=r"ask\(1\) makes the design 1 instead of 12 points"
+    ) as said:
         assert len(study.ask(1)) == 1
+    assert said[0].filename == __file__  # the line that asked
     whole = dngo.create("g", SPACE, folder=tmp_path, design={"size": 12})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

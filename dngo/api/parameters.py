@@ -152,7 +152,7 @@ def sections(space: Any) -> dict[str, dict[str, Any]]:
     return {str(name): _parameter(str(name), value) for name, value in space.items()}
 
 
-def _outside() -> int:
+def outside() -> int:
     """The `stacklevel` with which a caller's warning names the line outside this package."""
     frame, level = inspect.currentframe(), 0
     while frame and frame.f_globals.get("__name__", "").startswith("dngo."):
@@ -180,7 +180,7 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
             warnings.warn(
                 f"space.{name}: {value} is a choice between two numbers; a range is "
                 f"({value[0]}, {value[1]}). If you mean the choice, write dngo.Choice({value})",
-                stacklevel=_outside(),
+                stacklevel=outside(),
             )
         return Choice(value)
     if value is bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dngo import provenance
+from dngo.api.parameters import outside
 from dngo.batch import Batch, Proposal, find_outcome
 from dngo.check import gpu_missing
 from dngo.entering import skip
@@ -105,7 +106,7 @@ def next_batch(study: Study, t: int, n: int | None) -> Batch:
             warnings.warn(
                 f"ask({n}) makes the design {size} instead of {wanted} points: a model chooses those that "
                 "follow; `ask()` gives the whole design",
-                stacklevel=2,
+                stacklevel=outside(),
             )
         changes["design"] = study.config.design.model_copy(update={"size": size})
     if study.config.batches_in_flight == "auto":  # it learns from all that is merged

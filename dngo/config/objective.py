@@ -19,7 +19,19 @@ from dngo.space.parameters import Section
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class Objective(Section):
+class Scaled(Section):
+    """A section with a key `scale`, which is written only where it is not linear."""
+
+    @model_serializer(mode="wrap")
+    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Archives of earlier releases do not name keys that a study does not use.
+        found: dict[str, Any] = handler(self)
+        if found.get("scale") == "linear":
+            found.pop("scale", None)
+        return found
+
+
+class Objective(Scaled):
     """What to evaluate, and within which limits."""
 
     command: str | list[str] | None = Field(
@@ -102,14 +114,6 @@ class Objective(Section):
     def function(self) -> dict[str, str]:
         """SHA-256 by name, of the parts of a function of this process; empty for other objectives."""
         return self._function
-
-    @model_serializer(mode="wrap")
-    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Archives of earlier releases do not name keys that a study does not use.
-        found: dict[str, Any] = handler(self)
-        if self.scale == "linear":
-            found.pop("scale", None)
-        return found
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Objective:

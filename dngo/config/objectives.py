@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import (
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
 )
 
 from dngo.config.messages import Located, nearest
+from dngo.config.objective import Scaled
 from dngo.fronts import MOST
-from dngo.space.parameters import Section
 
 if TYPE_CHECKING:
     from dngo.config.model import Config
@@ -22,16 +20,8 @@ if TYPE_CHECKING:
 Direction = Literal["minimize", "maximize"]
 
 
-class Aim(Section):
+class Aim(Scaled):
     """One of several objectives. Its direction alone is enough, `speed: maximize`."""
-
-    @model_serializer(mode="wrap")
-    def _as_ever(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Archives of earlier releases do not name keys that a study does not use.
-        found: dict[str, Any] = handler(self)
-        if self.scale == "linear":
-            found.pop("scale", None)
-        return found
 
     direction: Direction = Field(
         "minimize", description="Whether small or large values of this objective are good."

@@ -92,8 +92,8 @@ class MixtureRules:
 
 @dataclass(frozen=True, kw_only=True)
 class LessonRules:
-    """For how long what is learnt slowly serves (`surrogates/lessons.py`). Neither number was measured on
-    whole searches; tried.md, what is learnt slowly, has the predictions."""
+    """For how long what is learnt slowly serves (`surrogates/lessons.py`). No other value of either number
+    was tried; tried.md, what is learnt slowly, has five searches with them and without."""
 
     grown: float = 0.1  # share of new observations with which it is learnt anew
     surprised: float = 4.0  # deviations from the stated mean with which one outcome teaches anew

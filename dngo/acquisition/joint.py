@@ -102,10 +102,12 @@ def drawn(
     # A pending point gains only if it turns out to be feasible.
     picked = np.array([pick.v for pick in state.picks]).reshape(-1, space.k)
     pending = np.concatenate([state.history.pending, picked])
-    at_pending = np.concatenate([some(pending) for some in functions])
     edges = {name: rng.random((count, 1)) for name in sorted(model.classifiers)}
-    at_pending = _held(model, at_pending, space.encode(pending), edges)
-    best = np.concatenate([at_known, at_pending], axis=1).min(axis=1, initial=np.inf)
+    best = at_known.min(axis=1, initial=np.inf)
+    if len(pending):  # people's models need not answer for no points
+        at_pending = np.concatenate([some(pending) for some in functions])
+        at_pending = _held(model, at_pending, space.encode(pending), edges)
+        best = np.minimum(best, at_pending.min(axis=1))
     # The point of the highest expected improvement need not be the minimum of any function.
     gains = np.maximum(best[:, None] - np.concatenate(shared), 0.0).mean(axis=0)
     likely = gains * pool.feasibility[rows] * pool.rate[rows]

@@ -50,7 +50,7 @@ class SampledNetworks(Network):
         out = np.empty((len(x), self.biases[-1].shape[-1], len(self.biases[-1])))
         for rows in chunks(len(x), ROWS):
             out[rows] = self.outputs(x[rows]).transpose(1, 2, 0)
-        return out.reshape(len(x), -1)
+        return out.reshape(len(x), out.shape[1] * out.shape[2])  # -1 is unknown of no points
 
 
 @stored_as("sampled_basis")

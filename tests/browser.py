@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.service import Service
 from waiting import until
 
@@ -34,6 +35,7 @@ class Browser:
             options.add_argument(option)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+        self.driver.set_script_timeout(60)
 
     def open(self, url: str) -> None:
         self.driver.get("about:blank")
@@ -42,8 +44,13 @@ class Browser:
         self.driver.get(url)
 
     def js(self, code: str) -> Any:
-        """The value of an expression in the page."""
-        return self.driver.execute_script(f"return {code}")
+        """The value of an expression in the page; asked again where the page reloads meanwhile."""
+        while True:
+            try:
+                return self.driver.execute_script(f"return {code}")
+            except TimeoutException as error:
+                if "no such execution context" not in str(error):
+                    raise
 
     def wait(self, code: str) -> Any:
         """The value of an expression once it is true."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 from dngo.errors import UserError
 
 P = ParamSpec("P")
+C = TypeVar("C", bound=Callable[..., Any])
 R = TypeVar("R")
 
 
@@ -174,6 +175,42 @@ def of_a_trial(function: Any) -> str:
     none."""
     names = getattr(getattr(function, "__code__", None), "co_names", ())
     return next((name for name in names if name.startswith(OF_A_TRIAL)), "")
+
+
+def of_its_result(method: C) -> C:
+    """A method that is called without its parentheses: a missing attribute is one of its result."""
+    called: Any = _Called(method)
+    return called
+
+
+class _Called:
+    """A method; bound, it names what to write instead of `study.best.parameters`."""
+
+    def __init__(self, method: Callable[..., Any], owner: Any = None) -> None:
+        self._method, self._owner = method, owner
+        functools.update_wrapper(self, method)
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        return self._method if owner is None else _Called(self._method, owner)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self._method(self._owner, *given, **named)
+
+    def __getitem__(self, key: Any) -> Any:
+        raise UserError(f"[{key!r}]: write study.{self._method.__name__}()[{key!r}]")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(f"{name}: write study.{self._method.__name__}().{name}")
+
+
+class Points(list[Any]):
+    """The points of a batch; they name what to write instead of `study.ask(1).parameters`."""
+
+    def __getattr__(self, name: str) -> Any:
+        wanted = POINT.get(name, f"point.{name}")
+        raise AttributeError(f"{name}: these are points in a list; for each, write {wanted}")
 
 
 class Elsewhere:

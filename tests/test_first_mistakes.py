@@ -99,6 +99,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "result.fun": (lambda: study().fun, r"study\.best\(\)\.objective"),
     "client.get_next_trials": (lambda: new().get_next_trials(4), r"study\.ask\(4\)"),
     "best.params": (lambda: study().best().params, r"best\.parameters"),
+    "study.best.parameters": (
+        lambda: study().best.parameters, r"write study\.best\(\)\.parameters"),
+    "study.best['x']": (lambda: study().best["x"], r"write study\.best\(\)\['x'\]"),
+    "study.table.columns": (lambda: study().table.columns, r"write study\.table\(\)\.columns"),
+    "ask(1).parameters": (
+        lambda: new().ask(1).parameters, r"in a list; for each, write point\.parameters"),
+    "ask(1).params": (lambda: new().ask(1).params, r"in a list; for each, write point\.parameters"),
     "point.suggest_float": (
         lambda: new().ask(1)[0].suggest_float("x", 0, 1), r"point\.parameters\['NAME'\]"),
     "study.tell(7, 0.5)": (lambda: new().tell(7, 0.5), r"a dict, a proposal or its id"),
@@ -244,3 +251,12 @@ def test_commands_of_elsewhere(
         main(words)
     line = capsys.readouterr().err
     assert ended.value.code == 2 and said in line and len(line.splitlines()) == 1
+
+
+def test_a_column_of_a_parameter_has_its_name_and_that_of_elsewhere() -> None:
+    table = study().table()
+    for name in ("x", "params_x"):
+        assert (table[name] == table["parameter_x"]).all()
+    assert list(table[["id", "parameter_x"]]) == ["id", "parameter_x"]
+    with pytest.raises(KeyError):
+        table["z"]

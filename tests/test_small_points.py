@@ -128,7 +128,7 @@ def test_a_gpu_that_is_missing_is_said_before_the_design(
 
 
 def test_a_missing_package_is_one_that_an_index_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, wanted in (("matplotlib", "matplotlib>="), ("sklearn", "scikit-learn")):
+    for name, wanted in (("optuna", "optuna>="), ("sklearn", "scikit-learn")):
         monkeypatch.setitem(__import__("sys").modules, name, None)
         with pytest.raises(UserError, match=f"pip install '?{wanted}"):
             package(name)

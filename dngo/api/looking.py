@@ -21,9 +21,8 @@ from dngo.api.stages import whole
 from dngo.audit import table_of
 from dngo.batch import STOPPED
 from dngo.config import Config
-from dngo.elsewhere import STUDY, Elsewhere
+from dngo.elsewhere import STUDY, Elsewhere, of_its_result
 from dngo.errors import UserError
-from dngo.exchange import package
 from dngo.exchange.values import natural_points
 from dngo.replay import configuration, surrogate
 from dngo.report.best import Best, escape
@@ -89,7 +88,7 @@ class Fitted:
             low, high = view.units.interval(mean, std, INTERVAL)
             found = {"mean": mean, "std": std, "low": low, "high": high}
             columns |= {f"{key}_{name}" if name else key: v for key, v in found.items()}
-        return _pandas().DataFrame({**columns, "feasibility": feasibility})
+        return _table({**columns, "feasibility": feasibility})
 
     def __repr__(self) -> str:
         assert self._view.model is not None
@@ -131,6 +130,7 @@ class Looking(Elsewhere):
             self._seen = (digest, View.of(self.path))
         return self._seen[1]
 
+    @of_its_result
     def table(self) -> pd.DataFrame:
         """A table with a row for each proposal of the archive: its reasons and its outcome.
 
@@ -138,7 +138,7 @@ class Looking(Elsewhere):
         constraint with a threshold. Metadata from the objective are columns metadata_NAME.
         """
         self._settle()
-        return _pandas().DataFrame(table_of(self.path) if self.path.exists() else [])
+        return _table(table_of(self.path) if self.path.exists() else [])
 
     def curves(self) -> pd.DataFrame:
         """The values that evaluations reported while they ran: a row for each stored point of a curve.
@@ -155,13 +155,14 @@ class Looking(Elsewhere):
                 t, slot, stopped = table.iteration[i], table.slot[i], table.status[i] == STOPPED
                 rows += [(f"{t}-{slot}", t, slot, *point, stopped) for point in curve.points]
         names = ("id", "iteration", "slot", "step", "value", "seconds", "stopped")
-        return _pandas().DataFrame(rows, columns=names)
+        return _table(rows, columns=names)
 
     @property
     def has_model(self) -> bool:
         """Whether a surrogate has learnt the objective."""
         return self._view.has_model
 
+    @of_its_result
     def best(self, by: Literal["model", "observed"] = "observed") -> Best:
         """The best evaluated point, by its outcome or by the latest model's prediction.
 
@@ -219,8 +220,9 @@ class Looking(Elsewhere):
         found = {name: [line.values[i] for line in lines] for i, name in enumerate(proposals)}
         if len(proposals) == 2:
             found["difference"] = [line.difference for line in lines]
-        return _pandas().DataFrame(found, index=[line.name for line in lines])
+        return _table(found, index=[line.name for line in lines])
 
+    @of_its_result
     def front(self) -> pd.DataFrame:
         """With several objectives: a row for each point that no other point beats in all of them.
 
@@ -230,7 +232,7 @@ class Looking(Elsewhere):
         view = self._view_of_front()
         front = view.front
         points = view.space.to_parameters(view.table.v[front.rows])
-        return _pandas().DataFrame(
+        return _table(
             [
                 {
                     "id": view.id(int(row)),
@@ -322,7 +324,7 @@ class Looking(Elsewhere):
             for kind in ("first", "total")
         }
         index = [c.name for _, c in view.columns]
-        return Result(_pandas().DataFrame(columns, index=index), figure.plot)
+        return Result(_table(columns, index=index), figure.plot)
 
     def figure(self, name: str = "progress", objective: str | None = None) -> go.Figure:
         """A figure of the report, by name. Raises UserError that lists the names.
@@ -399,5 +401,7 @@ class Looking(Elsewhere):
             return said
 
 
-def _pandas() -> Any:
-    return package("pandas")
+def _table(*given: Any, **named: Any) -> pd.DataFrame:
+    from dngo.api.tables import Table  # pandas takes half a second to import
+
+    return Table(*given, **named)

@@ -25,6 +25,7 @@ from dngo.api.looking import Looking, Points
 from dngo.api.optimizing import optimize
 from dngo.api.stages import ask_next, claimed, settle_at_the_end
 from dngo.batch import Proposal, find_outcome
+from dngo.elsewhere import Points as Asked
 from dngo.elsewhere import in_our_words
 from dngo.entering import Source, Told, add, note, skip, tell
 from dngo.errors import UserError
@@ -102,7 +103,7 @@ class Session(Looking):
                     f"({points} ...); tell the outcomes, or skip the points; `pending` "
                     "lists them"
                 )
-            return ask_next(study, merged + len(flying), n).evaluated
+            return Asked(ask_next(study, merged + len(flying), n).evaluated)
 
     def pending(self) -> list[Proposal]:
         """The points that were asked for and have no outcome yet, also those from before a restart."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from dngo.errors import UserError
-from dngo.exchange import package
 from dngo.report.compare import names
 from dngo.report.data import View
 from dngo.report.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
@@ -26,7 +25,7 @@ FORMATS = (".pdf", ".svg", ".png")
 INCH = 25.4  # millimetres
 COLUMN = 88.0  # millimetres
 LONGEST = 12  # characters of a choice
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.size": 8,
     "axes.labelsize": 8,
     "legend.fontsize": 7,
@@ -65,7 +64,7 @@ def write(
     if not 20 <= width <= 1000:
         raise UserError(f"--width: {width:g} mm is not between 20 and 1000")
     with handing_out(output) as temporary:
-        matplotlib = package("matplotlib")
+        import matplotlib  # a second; most commands draw nothing
         from matplotlib.figure import Figure
 
         with matplotlib.rc_context(STYLE):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dngo.version import __version__
+
 if TYPE_CHECKING:
     from dngo.api import Choice, Float, Int, Session, create, maximize, minimize
     from dngo.api import open_study as open
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from dngo.objects import use
     from dngo.reporting import checkpoint, progress, should_stop, workdir
 
-__version__ = "0.3.0"
 __all__ = [
     "Choice",
     "Float",

@@ -7,7 +7,6 @@ import io
 import os
 import sys
 
-from dngo import __version__
 from dngo.commands import (
     archives,
     best,
@@ -24,6 +23,7 @@ from dngo.errors import UserError
 from dngo.storage.files import cannot_be_written
 from dngo.storage.patience import in_words
 from dngo.storage.processes import end_at_once
+from dngo.version import __version__
 
 # In the order of the help.
 GROUPS = (

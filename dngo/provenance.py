@@ -21,8 +21,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from dngo import __version__
 from dngo.rules import current
+from dngo.version import __version__
 
 PACKAGES = ("snakemake", "numpy", "scipy", "torch", "h5py", "pydantic")
 # Only these environment variables are recorded, since others may hold secrets.

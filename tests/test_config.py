@@ -10,7 +10,7 @@ import pytest
 
 from dngo.cli import main
 from dngo.config import Config, Objective, keys, load, schema, validate, with_defaults
-from dngo.config.model import Design, Resources, Stop
+from dngo.config.keys import Design, Resources, Stop
 from dngo.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -51,7 +51,8 @@ def register(commands: Any) -> None:
 
 def _best(arguments: argparse.Namespace) -> int:
     from dngo.api import Best, open_study
-    from dngo.report.best import left_out, waver
+    from dngo.report.best import waver
+    from dngo.report.uncertain import left_out
 
     if arguments.top < 1:
         raise UserError("--top: must be 1 or more")
@@ -76,7 +77,11 @@ def _best(arguments: argparse.Namespace) -> int:
     titles = {
         "observed": "By the outcome",
         "model": "By the surrogate, "
-        + ("over where inputs waver" if waver(session._view) else "which takes noise into account"),
+        + (
+            "over where inputs waver"
+            if waver(session._view.config)
+            else "which takes noise into account"
+        ),
     }
     for by, best in found.items():
         print(f"{titles[by]}:")

@@ -5,13 +5,13 @@ mistakes in them. `upgrade` converts the configurations in old archives. `pages`
 that are generated from the model.
 """
 
-from dngo.config.model import (
+from dngo.config.keys import (
     COMPLETED,
-    Config,
     Objective,
     identity_of,
     thresholds_of,
 )
+from dngo.config.model import Config
 from dngo.config.pages import keys, schema, with_defaults
 from dngo.config.reading import load, validate
 from dngo.config.upgrade import CONFIG_VERSION, upgrade

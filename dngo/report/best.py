@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dngo.archive import Table
 from dngo.elsewhere import BEST, Elsewhere
+from dngo.space import Space
 from dngo.units import Units
 
 if TYPE_CHECKING:
-    from dngo.report.data import View
+    from dngo.surrogates import Model
 
 LIKELY = 0.5  # least probability that a point that the model ranks is feasible
 
@@ -57,44 +60,42 @@ class Best(Elsewhere):
         return f"<table><caption>{self.id}, best by {self.by}</caption>{cells}</table>"
 
 
-def may_differ(view: View) -> bool:
+def may_differ(table: Table, point: np.ndarray) -> bool:
     """Whether the same point may have another outcome: a noise is reported, or repeats of a point
-    were feasible and infeasible."""
-    noises = [view.table.noise, *view.table.noises.values()]
-    if any((noise > 0).any() for noise in noises):
+    were feasible and infeasible. point: the number of each row's point."""
+    if any((noise > 0).any() for noise in (table.noise, *table.noises.values())):
         return True
-    feasible, broken = (np.unique(view.point[rows]) for rows in (view.ok, view.infeasible))
+    feasible, broken = (np.unique(point[table.status == s]) for s in ("ok", "infeasible"))
     return bool(np.isin(feasible, broken).any())
 
 
-def waver(view: View) -> bool:
-    """Whether inputs waver (`acquisition: {kind: robust}`)."""
-    return bool(view.config["acquisition"].get("within"))
+def waver(config: Mapping[str, Any]) -> bool:
+    """Whether inputs waver (`acquisition: {kind: robust}`) in a resolved configuration."""
+    return bool(config["acquisition"].get("within"))
 
 
-def function_at(view: View, rows: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The model's mean and deviation of the objective at rows, each (n,); where inputs waver, of its
-    mean over that. y: (n,) outcomes that the model has not seen, else NaN."""
-    assert view.model is not None
-    if not waver(view):
-        return view.model.function(view.table.x[rows], y)
+def function_at(
+    model: Model,
+    space: Space,
+    config: Mapping[str, Any],
+    x: np.ndarray,
+    v: np.ndarray,
+    y: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The model's mean and deviation of the objective at some points, each (n,); where inputs waver,
+    of its mean over that.
+
+    x: (n, d) the model's inputs. v: (n, k) natural values. y: (n,) outcomes that the model has not
+    seen, else NaN.
+    """
+    if not waver(config):
+        return model.function(x, y)
     from dngo.acquisition.wavering import Wavering
 
-    wavering = Wavering.of(view.space, view.config["acquisition"]["within"])
-    places = view.space.encode(wavering.around(view.table.v[rows]))
-    mean, std = view.model.function(places, np.full(len(places), np.nan))
+    wavering = Wavering.of(space, config["acquisition"]["within"])
+    places = space.encode(wavering.around(v))
+    mean, std = model.function(places, np.full(len(places), np.nan))
     return wavering.mean(mean), wavering.mean(std)
-
-
-def left_out(view: View) -> list[str]:
-    """Why the best outcome is not ranked by the model, as a line; empty if it is."""
-    row = view.best
-    if row is None or not view.has_model or view.expected[2][row] >= LIKELY:
-        return []
-    return [
-        f"proposal {view.id(row)} with {view.table.objective[row]:.6g} is left out: outcomes are noisy, "
-        f"and the surrogate thinks it feasible with a probability of {view.expected[2][row]:.2g} only"
-    ]
 
 
 def escape(value: Any) -> str:

@@ -212,9 +212,10 @@ class View:
         mean, std, feasibility = np.full((3, len(self)), np.nan)
         rows = self._to_be_expected
         x = self.table.x[rows]
-        mean[rows], std[rows] = function_at(self, rows, y[rows])
+        known = self.model, self.space, self.config
+        mean[rows], std[rows] = function_at(*known, x, self.table.v[rows], y[rows])
         feasibility[rows] = self.model.feasibility(x)
-        if not may_differ(self):
+        if not may_differ(self.table, self.point):
             feasibility[self.ok] = 1.0
         rows, *nearby = self._around_the_best
         mean[rows], std[rows] = nearby
@@ -234,7 +235,7 @@ class View:
         """Rows near the best one, and the mean and deviation of their objective, minimised."""
         from dngo.surrogates.nearby import around_the_best
 
-        if waver(self):  # then the best point is not the lowest
+        if waver(self.config):  # then the best point is not the lowest
             return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
         table, y = self.table, self.units.inward(self.table.objective)
         ok = np.flatnonzero(self.counts & np.isfinite(y))

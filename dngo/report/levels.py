@@ -4,17 +4,11 @@ level.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dngo.space.ladder import Ladder
-
-if TYPE_CHECKING:
-    from dngo.report.data import View
-
-MOST = 3  # most points below the highest level that are named
 
 
 def levels(ladder: Ladder, v: np.ndarray, y: np.ndarray, sign: float) -> dict[str, Any]:
@@ -43,29 +37,3 @@ def said_at(ladder: Ladder | None, v: np.ndarray) -> str:
         return ""
     here = f" at {ladder.name} {float(ladder.values(v)[0]):g}"
     return here if ladder.is_top(v)[0] else f"{here}, none at {ladder.text(ladder.top)} yet"
-
-
-def expected(view: View) -> list[str]:
-    """Lines with predictions at the highest level, for points that may still be evaluated there."""
-    ladder, model = view.ladder, view.model
-    if ladder is None or model is None or not view.has_model:
-        return []
-    points, level = ladder.points, ladder.level(view.table.v)
-    keys = np.array(points.keys(points.of_full(view.table.v)))
-    highest = {key: level[keys == key].max() for key in set(keys[view.ok])}
-    rows = [
-        int(row) for row in np.flatnonzero(view.ok) if level[row] == highest[keys[row]] < ladder.top
-    ]
-    if not rows:
-        return []
-    x = points.encode(points.of_full(view.table.v[rows]))
-    mean, std = view.units.outward(*model.predict(x))
-    order: Sequence[int] = np.argsort(view.sign * mean, kind="stable")[:MOST].tolist()
-    lines = [
-        f"predicted at {ladder.name} {ladder.text(ladder.top)}, the best of {len(rows)} points:"
-    ]
-    return lines + [
-        f"  proposal {view.id(rows[i])}, evaluated at {ladder.text(max(int(level[rows[i]]), 0))}: "
-        f"{mean[i]:.6g} {view.units.margin(float(mean[i]), float(std[i]))} (95 %)"
-        for i in order
-    ]

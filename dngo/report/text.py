@@ -13,14 +13,14 @@ import numpy as np
 from dngo import archive, inward, provenance
 from dngo.archive import transfer
 from dngo.batch import STATUSES
-from dngo.report.best import left_out
 from dngo.report.data import View
 from dngo.report.expected_gain import expected_gain
 from dngo.report.front import Front
 from dngo.report.left import noted
-from dngo.report.levels import expected, levels, said_at, said_of_levels
+from dngo.report.levels import levels, said_at, said_of_levels
 from dngo.report.live import MergedBatch, failures, regret, status
 from dngo.report.models import said as said_of_models
+from dngo.report.uncertain import expected, left_out
 from dngo.scores import RECENT, expected_constraints
 from dngo.storage.text import value_text
 from dngo.study import Study, best_row, entries

@@ -24,7 +24,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,10 +35,8 @@ from dngo.space.programme import by_programme
 from dngo.space.projections import Projections
 from dngo.space.scales import LINEAR
 from dngo.space.sobol import sobol
+from dngo.space.unconstrained import Unconstrained
 from dngo.types import Array, Mask
-
-if TYPE_CHECKING:
-    from dngo.space.space import Space
 
 DRAWN = 4096  # points drawn to look for the feasible part
 ENOUGH, KEPT = 64, 1024  # with fewer feasible draws, a walk finds more; how many points are kept
@@ -58,7 +55,7 @@ class Feasible:
     Raises UserError, once something is drawn, if no feasible point can be found.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Unconstrained) -> None:
         self.space = space
         self.conditions: tuple[Condition, ...] = space.conditions
         self.columns = space.columns

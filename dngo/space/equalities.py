@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dngo.space.conditions import Condition, all_hold
+from dngo.space.unconstrained import Unconstrained
 from dngo.types import Array, Mask
-
-if TYPE_CHECKING:
-    from dngo.space.space import Space
 
 # The most sets of columns to solve for, one after another, and the most sets to look at for that.
 MOST_SETS, MOST_TRIED = 24, 5000
@@ -20,7 +17,7 @@ MOST_SETS, MOST_TRIED = 24, 5000
 class Equalities:
     """The linear equalities among the conditions of a space, without those that others imply."""
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Unconstrained) -> None:
         self.space, self.columns = space, space.columns
         self.conditions = _independent(space.conditions)
         self.forms = [c.linear for c in self.conditions if c.linear]

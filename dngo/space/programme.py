@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dngo.errors import UserError
 from dngo.space.conditions import RELATIVE
+from dngo.space.unconstrained import Unconstrained
 from dngo.types import Array
 
-if TYPE_CHECKING:
-    from dngo.space.space import Space
 
-
-def by_programme(space: Space) -> Array:
+def by_programme(space: Unconstrained) -> Array:
     """A point (1, k) far from the bounds of the linear conditions, by HiGHS. It is not on a grid
     yet. None if there is none.
 

@@ -3,18 +3,14 @@ equalities."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dngo.space.columns import edges
 from dngo.space.conditions import RELATIVE, Condition
 from dngo.space.equalities import Equalities
 from dngo.space.scales import LINEAR, LOGARITHMIC
+from dngo.space.unconstrained import Unconstrained
 from dngo.types import Array, Mask
-
-if TYPE_CHECKING:
-    from dngo.space.space import Space
 
 PROJECTIONS = 30  # rounds over the conditions
 OVERSHOOT = 1.02  # of a step along a slope, which is straight only to begin with
@@ -27,7 +23,9 @@ class Projections:
     atoms: single values of columns that a condition demands.
     """
 
-    def __init__(self, space: Space, equalities: Equalities, atoms: dict[int, float]) -> None:
+    def __init__(
+        self, space: Unconstrained, equalities: Equalities, atoms: dict[int, float]
+    ) -> None:
         self.space, self.columns, self.conditions = space, space.columns, space.conditions
         self.equalities, self.atoms = equalities, atoms
         self.ordered = np.array([c.choices is None for c in self.columns])

@@ -23,10 +23,10 @@ import h5py
 import numpy as np
 from h5py import h5a, h5d, h5g, h5o, h5t, h5z
 
-from dngo import __version__
 from dngo.errors import UserError
 from dngo.storage.files import replacing
 from dngo.storage.patience import has_no_disk, has_no_room, in_words, is_away, patiently
+from dngo.version import __version__
 
 Check = Callable[[h5py.File, int], None]  # given the size of the file in bytes too
 FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)

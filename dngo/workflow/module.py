@@ -11,12 +11,31 @@ from __future__ import annotations
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from snakemake.jobs import Reason
 
-if TYPE_CHECKING:
-    from dngo.workflow.dag import Dag
+
+class Dag(Protocol):
+    """What is asked of the jobs of one study (`dngo.workflow.dag`)."""
+
+    study: Any
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the study has more iterations than its archive."""
+
+    def merged(self, wildcards: Any) -> Any:
+        """The file that says that an iteration is merged."""
+
+    def begin(self) -> None:
+        """Claim the study."""
+
+    def end(self, *, success: bool) -> None:
+        """Say how the run ended, and release the study."""
+
+    def release(self) -> None:
+        """Release the study."""
 
 
 def attach(workflow: Any, dag: Dag) -> None:

@@ -1,0 +1,49 @@
+"""Lines about points of which the report knows less than of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dngo.report.best import LIKELY
+from dngo.report.data import View
+
+MOST = 3  # most points below the highest level that are named
+
+
+def expected(view: View) -> list[str]:
+    """Lines with predictions at the highest level, for points that may still be evaluated there."""
+    ladder, model = view.ladder, view.model
+    if ladder is None or model is None or not view.has_model:
+        return []
+    points, level = ladder.points, ladder.level(view.table.v)
+    keys = np.array(points.keys(points.of_full(view.table.v)))
+    highest = {key: level[keys == key].max() for key in set(keys[view.ok])}
+    rows = [
+        int(row) for row in np.flatnonzero(view.ok) if level[row] == highest[keys[row]] < ladder.top
+    ]
+    if not rows:
+        return []
+    x = points.encode(points.of_full(view.table.v[rows]))
+    mean, std = view.units.outward(*model.predict(x))
+    order: Sequence[int] = np.argsort(view.sign * mean, kind="stable")[:MOST].tolist()
+    lines = [
+        f"predicted at {ladder.name} {ladder.text(ladder.top)}, the best of {len(rows)} points:"
+    ]
+    return lines + [
+        f"  proposal {view.id(rows[i])}, evaluated at {ladder.text(max(int(level[rows[i]]), 0))}: "
+        f"{mean[i]:.6g} {view.units.margin(float(mean[i]), float(std[i]))} (95 %)"
+        for i in order
+    ]
+
+
+def left_out(view: View) -> list[str]:
+    """Why the best outcome is not ranked by the model, as a line; empty if it is."""
+    row = view.best
+    if row is None or not view.has_model or view.expected[2][row] >= LIKELY:
+        return []
+    return [
+        f"proposal {view.id(row)} with {view.table.objective[row]:.6g} is left out: outcomes are noisy, "
+        f"and the surrogate thinks it feasible with a probability of {view.expected[2][row]:.2g} only"
+    ]

@@ -39,11 +39,10 @@ def cluster_session() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def cluster(cluster_session: Cluster) -> Iterator[Cluster]:
+def cluster(cluster_session: Cluster) -> Cluster:
     """The cluster as each test finds it: idle, with nothing broken."""
     cluster_session.reset()
-    yield cluster_session
-    cluster_session.reset()
+    return cluster_session
 
 
 class Commands:

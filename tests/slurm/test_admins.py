@@ -19,6 +19,9 @@ from .cluster import Cluster
 from .study import SlurmStudy
 from .test_interrupted import disk, fill  # noqa: F401
 
+# Each job fills one of the four nodes: of six jobs two wait.
+WHOLE_NODES = {"evaluate": {"mem_mb": 1000, "threads": 4}}
+
 
 @pytest.fixture
 def partition(cluster: Cluster) -> Iterator[None]:
@@ -36,10 +39,10 @@ def submitted(cluster: Cluster, commands, toy) -> int:
 
 def test_all_jobs_are_cancelled_by_the_user(study, cluster: Cluster) -> None:
     """Those that run and those that wait: each starts again, and what had ended is kept."""
-    toy = study(design={"size": 24}, points_per_job=1)
-    toy.actions(**{f"p0_{k}": "go" for k in range(24)})
+    toy = study(design={"size": 6}, points_per_job=1, resources=WHOLE_NODES)
+    toy.actions(**{f"p0_{k}": "go" for k in range(6)})
     toy.start()
-    toy.until(lambda: len(toy.jobs()) == 24, "all are submitted")
+    toy.until(lambda: len(toy.jobs()) == 6, "all are submitted")
     toy.until(lambda: sum(toy.events("start").values()) >= 4, "some run")
     jobs = set(toy.jobs())
     cluster.run("scancel", "--user=root")
@@ -47,43 +50,69 @@ def test_all_jobs_are_cancelled_by_the_user(study, cluster: Cluster) -> None:
     toy.until(lambda: not jobs & set(toy.jobs()), "all are gone")
     toy.let_go()
     toy.end()
-    toy.lawful(24)
+    toy.lawful(6)
 
 
 def test_a_partition_goes_down_while_jobs_wait(study, cluster: Cluster, partition) -> None:
-    toy = study(design={"size": 24}, points_per_job=1)
+    toy = study(design={"size": 6}, points_per_job=1, resources=WHOLE_NODES)
     toy.hurry_calls()
-    toy.actions(**{f"p0_{k}": 2.0 for k in range(24)})
+    toy.actions(**{f"p0_{k}": 2.0 for k in range(6)})
     toy.start()
     toy.until(lambda: "PD" in toy.jobs().values(), "some wait")
     cluster.run("scontrol", "update", "partitionname=main", "state=down")
     toy.until(lambda: "PartitionDown" in toy.log(), "it is said")
     cluster.run("scontrol", "update", "partitionname=main", "state=up")
     toy.end()
-    toy.lawful(24)
-    assert sum(toy.events("start").values()) == 24
+    toy.lawful(6)
+    assert sum(toy.events("start").values()) == 6
 
 
-def test_a_suspended_evaluation_keeps_its_time(study, cluster: Cluster) -> None:
+def test_an_evaluation_that_is_suspended_or_stopped_keeps_its_time(study, cluster: Cluster) -> None:
     """Neither its own limit nor the job's counts the time in which Slurm let other jobs run."""
     toy = study(
         points_per_job=1,
-        objective={"command": "{python} objective.py", "time_limit": 20},
+        objective={"command": "{python} objective.py", "time_limit": 15},
         retries=0,
     )
     toy.hurry_calls()
-    toy.actions(p0_1="go")
+    toy.actions(p0_1="go", p0_2="go")
     toy.start()
-    job = toy.job_of("0-1")
-    cluster.run("scontrol", "suspend", str(job))
+    suspended, stopped = (str(toy.job_of(point)) for point in ("0-1", "0-2"))
+    cluster.run("scontrol", "suspend", suspended)
+    cluster.run("scancel", "--signal=STOP", "--full", stopped)
     toy.until(lambda: "SUSPENDED" in toy.log(), "it is said")
-    time.sleep(25)
-    cluster.run("scontrol", "resume", str(job))
+    time.sleep(20)
+    cluster.run("scontrol", "resume", suspended)
+    cluster.run("scancel", "--signal=CONT", "--full", stopped)
     time.sleep(3)
     toy.let_go()
     toy.end()
     toy.lawful(4)
-    assert toy.events("start")["0-1"] == 1
+    assert sum(toy.events("start").values()) == 4
+
+
+def test_an_admin_changes_jobs_that_run(study, cluster: Cluster) -> None:
+    """One is queued again, one is held, which is said with how to release it, one gets less time, and one a
+    name by which `squeue` does not list it any more."""
+    toy = study(points_per_job=1)
+    toy.actions(**{f"p0_{k}": "go" for k in range(4)})
+    toy.start()
+    requeued, held, short, renamed = (toy.job_of(f"0-{k}") for k in range(4))
+    cluster.run("scontrol", "requeue", str(requeued))
+    cluster.run("scontrol", "requeuehold", str(held))
+    cluster.run("scontrol", "update", f"jobid={short}", "timelimit=1")
+    cluster.run("scontrol", "update", f"jobid={renamed}", "name=mine")
+    toy.until(lambda: f"scontrol release {held}" in toy.log(), "it is said")
+    cluster.run("scontrol", "release", str(held))
+    toy.until(lambda: f"`squeue` does not list job {renamed}" in toy.log(), "it is said")
+    again = ("0-0", "0-1", "0-2")
+    toy.until(
+        lambda: toy.hurry() or all(toy.events("start")[p] == 2 for p in again), "all run again"
+    )
+    toy.let_go()
+    toy.end()
+    toy.lawful(4)
+    assert toy.events("start")["0-3"] == 1
 
 
 def test_a_suspended_job_keeps_its_point_from_another_run(study, cluster: Cluster) -> None:
@@ -109,47 +138,6 @@ def test_a_suspended_job_keeps_its_point_from_another_run(study, cluster: Cluste
     toy.end()
     toy.lawful(4)
     assert toy.events("start")["0-1"] == 1
-
-
-def test_an_admin_requeues_a_job(study, cluster: Cluster) -> None:
-    toy = study(points_per_job=1)
-    toy.actions(p0_1="go")
-    toy.start()
-    job = toy.job_of("0-1")
-    cluster.run("scontrol", "requeue", str(job))
-    toy.until(lambda: cluster.squeue().get(job) == "PD", "it waits")
-    toy.hurry()
-    toy.until(lambda: toy.events("start")["0-1"] == 2, "it runs again")
-    toy.let_go()
-    toy.end()
-    toy.lawful(4)
-
-
-def test_an_admin_holds_a_job_that_ran(study, cluster: Cluster) -> None:
-    """The run says how to release it, at once."""
-    toy = study(points_per_job=1)
-    toy.actions(p0_1="go")
-    toy.start()
-    job = toy.job_of("0-1")
-    cluster.run("scontrol", "requeuehold", str(job))
-    toy.until(lambda: f"scontrol release {job}" in toy.log(), "it is said")
-    cluster.run("scontrol", "release", str(job))
-    toy.hurry()
-    toy.let_go()
-    toy.end()
-    toy.lawful(4)
-
-
-def test_a_time_limit_is_lowered_while_a_job_runs(study, cluster: Cluster) -> None:
-    toy = study(points_per_job=1)
-    toy.actions(p0_1="go")
-    toy.start()
-    job = toy.job_of("0-1")
-    cluster.run("scontrol", "update", f"jobid={job}", "timelimit=1")
-    toy.until(lambda: toy.events("start")["0-1"] == 2, "another job")
-    toy.let_go()
-    toy.end()
-    toy.lawful(4)
 
 
 def test_squeue_lists_none_of_the_jobs(study, cluster: Cluster, commands) -> None:
@@ -259,19 +247,6 @@ def test_the_shell_has_options_for_slurms_commands(study, cluster: Cluster) -> N
     toy.lawful(8, p0_1="failed")
 
 
-def test_a_job_gets_another_name(study, cluster: Cluster) -> None:
-    """As `squeue` is asked by name, it does not list the job any more."""
-    toy = study(points_per_job=1, retries=0)
-    toy.actions(p0_1="go")
-    toy.start()
-    job = toy.job_of("0-1")
-    cluster.run("scontrol", "update", f"jobid={job}", "name=mine")
-    toy.until(lambda: f"`squeue` does not list job {job}" in toy.log(), "it is said")
-    toy.let_go()
-    toy.end()
-    toy.lawful(4)
-
-
 def test_slurms_commands_print_more_than_was_asked(study, cluster: Cluster, commands) -> None:
     """A wrapper that greets. Each job is still submitted once."""
     commands.replace("sbatch", 'echo "Welcome to cluster 12345!"; exec "$real" "$@"')
@@ -282,28 +257,18 @@ def test_slurms_commands_print_more_than_was_asked(study, cluster: Cluster, comm
     assert submitted(cluster, commands, toy) == 4
 
 
-def test_the_number_of_a_job_is_missing_in_the_answer(study, cluster: Cluster, commands) -> None:
-    """It is looked for by the job's comment, and not submitted again."""
-    commands.replace("sbatch", '"$real" "$@" >/dev/null')
-    toy = study(points_per_job=2)
-    toy.hurry_calls()
-    toy.run()
-    toy.lawful(4)
-    assert submitted(cluster, commands, toy) == 2
-
-
 def test_somebody_deletes_snakemakes_folder(study, cluster: Cluster) -> None:
     """With the logs of jobs that wait, and with the note that jobs read."""
-    toy = study(design={"size": 24}, points_per_job=1, retries=1)
-    toy.actions(**{f"p0_{k}": "go" for k in range(24)})
+    toy = study(design={"size": 6}, points_per_job=1, retries=1, resources=WHOLE_NODES)
+    toy.actions(**{f"p0_{k}": "go" for k in range(6)})
     toy.start()
-    toy.until(lambda: len(toy.jobs()) == 24, "all are submitted")
-    toy.until(lambda: sum(toy.events("start").values()) >= 16, "some run")
+    toy.until(lambda: len(toy.jobs()) == 6, "all are submitted")
+    toy.until(lambda: sum(toy.events("start").values()) >= 4, "some run")
     shutil.rmtree(toy.folder / ".snakemake", ignore_errors=True)
     toy.let_go()
     toy.end()
-    toy.lawful(24)
-    assert sum(toy.events("start").values()) == 24
+    toy.lawful(6)
+    assert sum(toy.events("start").values()) == 6
 
 
 def test_the_configuration_is_edited_while_jobs_run(study, cluster: Cluster) -> None:
@@ -357,24 +322,6 @@ def test_the_disk_is_full_when_outcomes_are_written(study, disk: Path) -> None: 
     toy.end()
     toy.lawful(8)
     assert max(toy.events("start").values()) == 1
-
-
-def test_a_job_is_stopped_by_a_signal(study, cluster: Cluster) -> None:
-    toy = study(
-        points_per_job=1,
-        objective={"command": "{python} objective.py", "time_limit": 10},
-        retries=0,
-    )
-    toy.actions(p0_1="go")
-    toy.start()
-    job = toy.job_of("0-1")
-    cluster.run("scancel", "--signal=STOP", "--full", str(job))
-    time.sleep(15)
-    cluster.run("scancel", "--signal=CONT", "--full", str(job))
-    time.sleep(2)
-    toy.let_go()
-    toy.end()
-    toy.lawful(4)
 
 
 def test_the_daemon_of_a_node_hangs(study, cluster: Cluster) -> None:

@@ -17,44 +17,6 @@ from waiting import until
 from .cluster import SCRIPTS, Cluster
 
 
-def test_jobs_run_on_every_node(cluster: Cluster) -> None:
-    names = list(cluster.nodes)
-    assert len(names) == 4
-    jobs = [cluster.submit("srun printenv SLURMD_NODENAME", f"--nodelist={n}") for n in names]
-    assert set(cluster.wait(jobs).values()) == {"CD"}
-    assert [cluster.output(job).strip() for job in jobs] == names
-    recorded = {r["JobId"]: r["JobState"] for r in cluster.records()}
-    assert {recorded[str(job)] for job in jobs} == {"COMPLETED"}
-
-
-def test_up_again_changes_nothing(cluster: Cluster) -> None:
-    pids = {path.name: path.read_text() for path in (cluster.folder / "pid").iterdir()}
-    assert len(pids) == 6
-    cluster.up()
-    assert {path.name: path.read_text() for path in (cluster.folder / "pid").iterdir()} == pids
-
-
-def test_time_and_memory_limits_end_a_job(cluster: Cluster) -> None:
-    hungry = "x = bytearray(300 * 2**20); import time; time.sleep(60)"
-    greedy = cluster.submit(f"exec python3 -c '{hungry}'")
-    failed = cluster.submit("exit 3")
-    assert cluster.wait([greedy, failed]) == {greedy: "F", failed: "F"}
-    assert "exceeded memory limit" in cluster.output(greedy)
-
-
-def test_a_reset_removes_what_a_killed_node_has_left_of_a_job(cluster: Cluster) -> None:
-    """Else no other job of that number would start there, once a controller has lost its state."""
-    before = cluster.submit("true", "--nodelist=node1")
-    cluster.wait([before])
-    left = cluster.folder / "spool" / "node1" / f"job{before + 1:05}"
-    left.mkdir()
-    (left / "slurm_script").touch()
-    cluster.reset()
-    job = cluster.submit("exit 3", "--nodelist=node1")
-    assert job == before + 1
-    assert cluster.wait([job]) == {job: "F"}
-
-
 def test_after_a_reset_numbers_that_were_given_before_are_good_again(cluster: Cluster) -> None:
     """A node that never heard of a job's end starts no other job of that number."""
 
@@ -73,31 +35,6 @@ def test_after_a_reset_numbers_that_were_given_before_are_good_again(cluster: Cl
     job = cluster.submit("exit 3", "--nodelist=node1")
     assert job == before
     assert cluster.wait([job]) == {job: "F"}
-
-
-def test_the_controller_comes_back_with_its_jobs(cluster: Cluster) -> None:
-    job = cluster.submit("sleep 5; echo slept")
-    cluster.wait([job], states={"R"})
-    cluster.stop("slurmctld")
-    with pytest.raises(RuntimeError, match="status"):
-        cluster.run("scontrol", "ping")
-    cluster.up()
-    assert cluster.wait([job]) == {job: "CD"}
-    assert cluster.output(job) == "slept\n"
-
-
-def test_a_node_dies_and_its_job_runs_elsewhere(cluster: Cluster) -> None:
-    job = cluster.submit('echo "$SLURMD_NODENAME"; sleep 2', "--requeue", "--open-mode=append")
-    cluster.wait([job], states={"R"})
-    first = cluster.run("squeue", "--noheader", f"--jobs={job}", "--format=%N")
-    cluster.stop(first, signal.SIGKILL)
-    cluster.set_node(first, "down")
-    cluster.run("scontrol", "update", f"jobid={job}", "starttime=now")  # not in two minutes
-    assert cluster.wait([job]) == {job: "CD"}
-    ran = cluster.output(job).split()
-    assert ran[0] == first
-    assert ran[-1] != first
-    assert cluster.nodes[first].startswith("down")
 
 
 def test_down_stops_everything_and_up_resumes(cluster: Cluster, tmp_path: Path) -> None:

@@ -24,52 +24,51 @@ def newest(cluster: Cluster) -> int:
     return max(cluster.squeue(), default=0)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_submission_that_hangs_is_looked_for_and_made_once(
-    study, cluster: Cluster, commands, after: bool
-) -> None:
-    """Slurm has not heard of it, or it has and the answer is missing."""
-    toy, before = study(points_per_job=1), newest(cluster)
-    toy.hurry_calls()
-    commands.hang("sbatch", after=after, unless="--test-only")
-    output = toy.run()
-    toy.lawful(4)
-    assert "Slurm does not answer (sbatch)" in output
-    assert len(jobs_of(cluster, before)) == 4
-    assert set(jobs_of(cluster, before).values()) == {1}
-    assert sum(toy.events("start").values()) == 4
-
-
-def test_a_submission_that_was_taken_though_the_answer_says_that_it_timed_out(
+def test_a_submission_without_its_answer_is_looked_for_and_made_once(
     study, cluster: Cluster, commands
 ) -> None:
+    """The first call hangs before Slurm has heard of it, and the second afterwards. The third says that it timed
+    out although Slurm took the job. The fourth does not say the job's number."""
     toy, before = study(points_per_job=1), newest(cluster)
     toy.hurry_calls()
     error = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
-    first = f"mkdir {commands.folder}/first 2>/dev/null"
-    commands.replace(
-        "sbatch",
-        'case "$*" in *--test-only*) exec "$real" "$@" ;; esac\n'
-        f'if {first}; then "$real" "$@" >/dev/null; echo "{error}" >&2; exit 1; fi\nexec "$real" "$@"',
+    taken = '"$real" "$@" >/dev/null'
+    ways = (
+        "sleep 1000",
+        f"{taken}; sleep 1000",
+        f'{taken}; echo "{error}" >&2; exit 1',
+        f"{taken}; exit",
     )
+    each = [
+        f"if mkdir {commands.folder}/{i} 2>/dev/null; then {way}; fi\n"
+        for i, way in enumerate(ways)
+    ]
+    test = 'case "$*" in *--test-only*) exec "$real" "$@" ;; esac\n'
+    commands.replace("sbatch", f'{test}{"".join(each)}exec "$real" "$@"')
     toy.run()
     toy.lawful(4)
-    assert set(jobs_of(cluster, before).values()) == {1}
+    assert (commands.folder / str(len(ways) - 1)).exists(), "each has happened"
+    assert sorted(jobs_of(cluster, before).values()) == [1] * 4
+    assert sum(toy.events("start").values()) == 4
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_run_while_a_call_hangs(
-    study, cluster: Cluster, commands, number: int
-) -> None:
+def test_a_signal_ends_the_run_while_a_call_hangs(study, cluster: Cluster, commands) -> None:
     """Any call of Slurm's, one after another in one study, which then goes on as if nothing had been."""
     toy = study(retries=9)
     toy.actions(p0_1="go", p0_3="go")
-    names = ("scancel", "sbatch", "squeue", "scontrol")
-    for name in names:
+    calls = [
+        ("scancel", signal.SIGINT),
+        ("sbatch", signal.SIGTERM),
+        ("squeue", signal.SIGINT),
+        ("scancel", signal.SIGTERM),
+        ("scontrol", signal.SIGTERM),
+    ]
+    for i, (name, number) in enumerate(calls):
         commands.hang(name, once=False, unless="config")
+        began = toy.events("start")["0-1"]
         toy.start()
         if name == "scancel":
-            toy.job_of("0-1")
+            toy.until(lambda n=began: toy.events("start")["0-1"] > n, "a point starts")
         else:
             toy.until(lambda name=name: commands.hangs(name), f"a call of {name} hangs")
         output = toy.terminate(number)
@@ -79,7 +78,7 @@ def test_a_signal_ends_the_run_while_a_call_hangs(
         (commands.folder / name).unlink()
         # Before the points may end: one that is cancelled as it ends is evaluated again.
         # What a run that got SIGTERM has left goes on, the last time.
-        if number == signal.SIGINT or name != names[-1]:
+        if i < len(calls) - 1:
             for job in toy.jobs():
                 cluster.cancel(job)
             toy.until(lambda: not toy.jobs(), "the cancelled jobs are gone")

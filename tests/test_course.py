@@ -50,6 +50,7 @@ def snakemake_log(toy: Toy) -> str:
     return max((toy.folder / ".snakemake" / "log").glob("*.log")).read_text()
 
 
+@pytest.mark.full
 def test_a_run_is_a_line_a_batch_and_snakemake_keeps_its_log(toy) -> None:
     study = toy()
     study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from toy import ROOT
 
 NOTEBOOK = ROOT / "examples" / "notebook" / "tutorial.ipynb"
@@ -27,6 +28,7 @@ print(json.dumps([study.table().id.tolist(), best.objective, study.best().object
 """
 
 
+@pytest.mark.full
 def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(NOTEBOOK)],

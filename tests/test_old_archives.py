@@ -11,10 +11,7 @@ a quadratic prior mean and lcb, per money; `gp` with one lengthscale and a known
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,25 +223,6 @@ def test_they_are_resumed(old: Path) -> None:
     before = archive.read_header(path)
     folder = path.parents[2]
     advance(Study(load([folder / "config.yaml"], {"results": str(folder / "results")})), 3)
-    goes_on(path, before)
-
-
-# What its stages do with the others is tested above.
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "old", [path for path in ARCHIVES if path.stem == "v1-random"], indirect=True
-)
-def test_they_are_resumed_by_snakemake(old: Path) -> None:
-    path = resumable(old)
-    before = archive.read_header(path)
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "2"],
-        cwd=path.parents[2],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
     goes_on(path, before)
 
 

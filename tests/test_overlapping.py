@@ -20,6 +20,7 @@ from dngo.config import Config, load
 from dngo.replay import replay
 from dngo.study import Study
 from dngo.study.overlapping import MOST, Pace, expected, pace_of, seen
+from dngo.workflow.dag import Dag
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,7 @@ def pending(path: Path) -> list[list[int]]:
     return [[int(t) for t in each["pending"]] for each in found]
 
 
+@pytest.mark.full
 def test_a_run_overlaps_by_default_and_replays(toy) -> None:
     study = toy(iterations=2)
     study.snakemake(*QUICK, "--cores", "2")
@@ -96,22 +98,25 @@ def test_a_run_overlaps_by_default_and_replays(toy) -> None:
 
 def test_one_slot_has_nothing_to_overlap(toy) -> None:
     """As with the default study, whose job has all cores."""
-    study = toy(iterations=2)
-    study.snakemake(*QUICK, "--cores", "1")
-    assert pending(study.archive) == [[], [], []]
+    dag = Dag(Study(load([toy(iterations=2).folder / "config.yaml"])))
+    found = []
+    for cores in (1, 2):
+        dag.cores = cores
+        dag.overlap(None)
+        found.append(dag.study.records.flying)
+    assert found == [1, 2]
 
 
 def test_a_study_of_an_earlier_release_goes_on_as_it_was(toy) -> None:
     """Its archive says 1, and its file does not name the key: also in the run after the next."""
-    study = toy(iterations=1)
-    study.snakemake(*QUICK, "--cores", "2", "--config", "batches_in_flight=1", "acquisition=random")
-    study.snakemake(*QUICK, "--cores", "2", "--config", "iterations=3", "acquisition=random")
-    assert pending(study.archive) == [[]] * 4
-    where = {"results": str(study.results.parent)}
-    assert Study(load([study.folder / "config.yaml"], where)).overlap(8) == 1
-    said = {**where, "batches_in_flight": "auto"}
-    assert Study(load([study.folder / "config.yaml"], said)).overlap(8) >= 1
-    assert seen(Study(load([study.folder / "config.yaml"], where)).records) is not None
+    where = [toy(iterations=1).folder / "config.yaml"]
+    for t, said in enumerate(({"batches_in_flight": 1}, {})):
+        study = Study(load(where, {"acquisition": "random", **said}))
+        assert study.overlap(2) == 1
+        advance(study, t)
+    assert pending(study.archive) == [[]] * 2
+    assert Study(load(where, {"batches_in_flight": "auto"})).overlap(8) >= 1
+    assert seen(study.records) is not None
 
 
 def test_a_study_begun_in_python_learns_from_all_that_is_known(tmp_path: Path) -> None:

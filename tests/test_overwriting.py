@@ -246,16 +246,13 @@ def test_what_is_read_stays(folder: Path, pair: tuple[str, str]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["done", "report/report.html"])
-def test_a_run_does_not_begin_where_it_would_replace_what_is_not_its_own(
-    folder: Path, name: str
-) -> None:
+def test_a_run_does_not_begin_where_it_would_replace_what_is_not_its_own(folder: Path) -> None:
     """The folder of a study that has not begun holds files of somebody else, or links to some."""
     Path("new.yaml").write_text(CONFIG.format(name="new"))
-    there = folder / "results/new" / name
-    there.parent.mkdir(parents=True)
-    for make in (lambda: there.write_text("mine"), lambda: there.symlink_to(flying().archive)):
-        make()
+    (folder / "results/new/report").mkdir(parents=True)
+    for name, target in (("done", None), ("report/report.html", flying().archive)):
+        there = folder / "results/new" / name
+        there.symlink_to(target) if target else there.write_text("mine")
         before = everything(folder)
         words = [sys.executable, "-m", "dngo", "run", "new.yaml", "--", "--cores", "1"]
         run = subprocess.run(words, capture_output=True, check=False, text=True)

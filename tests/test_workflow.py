@@ -110,8 +110,6 @@ def test_edited_code_and_raised_iterations_plan_only_new_ones(toy, tmp_path: Pat
     study.configure(iterations=1, batch_size=6)
     dry = planned(study.snakemake("-n", snakefile=copy / "Snakefile"))
     assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 2)
-    study.snakemake(*QUICK, snakefile=copy / "Snakefile")
-    once_each(study, 14)
 
 
 def test_a_copied_archive_goes_on_elsewhere(finished: Toy) -> None:
@@ -141,16 +139,6 @@ def test_a_lost_archive_is_written_again_from_what_lies_on_disk(finished: Toy) -
         advance(again, t)
     once_each(study, 20)
     assert archive.read_header(study.archive).digest == digest
-
-
-def test_overlapping_batches(toy) -> None:
-    study = toy()
-    study.configure(iterations=2, batch_size=4, extra="batches_in_flight: 2\n")
-    study.snakemake(*QUICK)
-    once_each(study, 16)
-    kept = [archive.iteration_attributes(study.archive, t) for t in range(3)]
-    assert [list(k["pending"]) for k in kept] == [[], [], [1]]
-    assert [k["training_iterations"] for k in kept] == [0, 1, 1]
 
 
 def test_a_job_of_this_machine_has_the_cores_that_its_points_can_use(toy) -> None:

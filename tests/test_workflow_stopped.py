@@ -115,18 +115,6 @@ def test_orphans_are_waited_for_and_dead_owners_succeeded(toy, victim: str) -> N
     kept(study, 8, before)
 
 
-def test_two_snakemakes_do_not_share_a_study(toy) -> None:
-    study = toy(iterations=0, sleep=1.5)
-    process = study.start("--cores", "1")
-    until((study.results / ".run.claim").exists, process)
-    output = study.snakemake("--cores", "1", check=False)
-    assert "is held by process" in output
-    assert "Traceback" not in output
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    once_each(study, 8)
-
-
 def test_a_mistake_is_one_line_and_nothing_is_planned(toy) -> None:
     study = toy(iterations=1)
     study.configure(iterations=1, batch_size=4, extra="itertions: 3\n")

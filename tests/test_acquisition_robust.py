@@ -18,7 +18,8 @@ from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 
 SPACE, WITHIN = cube(2), 0.1
-PROCESS = SurrogateSettings(kind="gp", hyperparameter_samples=2)
+FEW = {"kind": "gp", "hyperparameter_samples": 2}
+PROCESS = SurrogateSettings(**FEW)
 HOLE, BASIN = np.array([0.2, 0.3]), np.array([0.7, 0.6])
 
 
@@ -82,7 +83,7 @@ def test_a_whole_study_replays_and_its_best_point_by_the_model_is_the_robust_one
         return float(f(np.array([x, y])))
 
     study = dngo.minimize(
-        g, {"x": (0, 1), "y": (0, 1)}, 24, workers=0, batch_size=6, surrogate="gp",
+        g, {"x": (0, 1), "y": (0, 1)}, 18, workers=0, batch_size=6, surrogate=FEW,
         acquisition={"kind": "robust", "within": {"x": WITHIN, "y": WITHIN}},
     )  # fmt: skip
     assert replay(study.path, 1).verdict == "identical"

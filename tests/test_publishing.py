@@ -10,6 +10,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+from test_entering import study_of
 from toy import Toy, advance
 
 import dngo
@@ -72,7 +73,7 @@ def as_of_before(path: Path) -> None:
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     toy = Toy(tmp_path_factory.mktemp("publishing"), iterations=2, batch_size=4, sleep=0.0)
-    study = Study(load([toy.folder / "config.yaml"], {"results": str(toy.folder / "results")}))
+    study = study_of(toy)
     for t in range(3):
         advance(study, t)
     path = toy.folder / "old.h5"

@@ -28,21 +28,24 @@ def test_rules_that_benchmarks_name_exist_and_are_changed() -> None:
         assert current().but(**branches).digest != current().digest, name  # raises for a name
 
 
+def gone() -> dict[str, str]:
+    """The scripts that are no longer here, and at which commit each was."""
+    first, later = re.findall(r"at\s+commit `([0-9a-f]{7,})`", REPORT)
+    rows = re.findall(r"`(\w+\.py)[^|`]*`, gone( later)?", REPORT)
+    return {name: later if is_later else first for name, is_later in rows}
+
+
 def script(name: str) -> bool:
     """Whether a script is here, or the report says at which commit it was."""
-    gone = re.search(r"at commit `([0-9a-f]{7,})`", REPORT)
-    row = re.search(rf"`{name}\b[^|]*`, gone", REPORT)
-    return (ROOT / "benchmarks" / name).is_file() or bool(gone and row)
+    return (ROOT / "benchmarks" / name).is_file() or name in gone()
 
 
 def test_scripts_that_have_gone_can_be_had(history: None) -> None:
-    gone = re.findall(r"at commit `([0-9a-f]{7,})`", REPORT)
-    names = set(re.findall(r"`(\w+\.py)[^|`]*`, gone", REPORT))
-    assert len(gone) == 1 and len(names) > 10
-    words = ["git", "-C", ROOT, "ls-tree", "--name-only", gone[0], "benchmarks/"]
-    listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
-    assert not names - {name.removeprefix("benchmarks/") for name in listed}
-    assert not [name for name in names if (ROOT / "benchmarks" / name).exists()]
+    assert len(gone()) > 10
+    for name, commit in gone().items():
+        there = ["git", "-C", ROOT, "cat-file", "-e", f"{commit}:benchmarks/{name}"]
+        assert subprocess.run(there, check=False).returncode == 0, name
+        assert not (ROOT / "benchmarks" / name).exists(), name
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -113,7 +113,7 @@ def test_what_lies_outside_the_axis_is_counted(view: View) -> None:
     axis = scale(altered(view, objective=values, status=np.full(len(view), "ok")))
     assert axis.low < values.min() and axis.below == 0
     assert axis.above == np.sum(values > axis.high) > 0
-    assert axis.outside == f"Outside the axis: {axis.above} above."
+    assert axis.outside == f"Values outside the axis: {axis.above} above it."
 
 
 def test_every_figure_is_drawn_and_has_a_legend_or_labels(view: View) -> None:

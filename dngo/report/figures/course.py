@@ -55,8 +55,8 @@ def progress(view: View) -> Figure:
     )
     note(figure, axis.outside)
     caption = (
-        "Each evaluation in the order of proposal, and the best ok value so far. Those without "
-        "an objective are at the foot." + sampled(total, len(view))
+        "Each evaluation in the order of proposal, and the best ok value so far. Those at the "
+        "foot have no objective." + sampled(total, len(view))
     )
     return Figure("progress", "Best so far", caption, figure)
 
@@ -109,8 +109,8 @@ def spent(view: View) -> Figure | None:
     return Figure(
         "spent",
         "Best by time and cost",
-        f"Left: by the clock, including pauses. Right: by the sum of {name} of all "
-        "evaluations that had ended by then.",
+        "The best value so far. Left: by the clock, pauses included. Right: by the "
+        f"{name} that all evaluations had taken until then, added up.",
         figure,
     )
 
@@ -163,9 +163,10 @@ def planar(view: View) -> Figure:
     return Figure(
         "planar",
         "The whole course",
-        "A planar histogram: the darker a bin, the more evaluations ended in it. The line "
-        "is the best so far. The strip below counts evaluations without an objective. Dark bins "
-        "near the line are exploitation, and grey bins far from it exploration. " + _clipped(axis),
+        "How many evaluations had which value, from the first to the last: the darker a field, the more. "
+        "The line is the best so far. The strip below counts evaluations without an objective. Dark fields "
+        "near the line are points beside good ones; light fields far from it are tries elsewhere. "
+        + _clipped(axis),
         figure,
     )
 

@@ -199,10 +199,9 @@ def importance(view: View) -> Figure | None:
     return Figure(
         "importance",
         "What matters",
-        f"Sobol indices (functional analysis of variance) of the surrogate of iteration "
-        f"{view.model_iteration} over the whole space: the share of the variance that "
-        "disappears if a parameter is known, alone and with all its interactions. They "
-        "describe the model, not the objective.",
+        f"How much of what varies over the whole space each parameter explains, alone and together with "
+        f"others: Sobol indices of the surrogate of iteration {view.model_iteration}. They describe the "
+        "model, not the objective.",
         figure,
     )
 

@@ -198,10 +198,10 @@ def calibration(view: View) -> Figure | None:
     return Figure(
         "calibration",
         "Predicted and observed",
-        "The prediction for each proposal at its pick (with 95 %), and its outcome, which "
-        f"the model had not seen. Inside their 95 % intervals: {overall:.0%} of "
-        f"{int(known.sum()):,} outcomes. This is a hard test, since proposals are picked "
-        "where the model promises much." + sampled(len(rows), int(known.sum())),
+        "What the model predicted of each proposal when it picked it, with a 95 % interval, and what came "
+        f"of it. {overall:.0%} of {int(known.sum()):,} outcomes lie in their intervals. This is a hard "
+        "test, since proposals are picked where the model promises much."
+        + sampled(len(rows), int(known.sum())),
         figure,
     )
 
@@ -303,9 +303,8 @@ def batch(view: View) -> Figure | None:
         f"The last batch, iteration {view.table.iteration[-1]}",
         "Its points in the order of picking. Above: the acquisition value, by the stage of "
         "the search that found the point; the stages use different scales. Below: the "
-        "distance to the nearest point that was known or picked earlier (root mean square "
-        "over the parameters, unit cube). At a distance near 0, an evaluation is spent "
-        "twice.",
+        "distance to the nearest point that was known or picked earlier, as a share of the parameters' "
+        "ranges (root mean square). Near 0, almost the same point is evaluated twice.",
         figure,
     )
 

@@ -233,9 +233,9 @@ class Scale:
     @property
     def outside(self) -> str:
         """A sentence that counts what lies outside the axis; empty if nothing does."""
-        parts = [(self.above, "above"), (self.below, "below")]
+        parts = [(self.above, "above it"), (self.below, "below it")]
         counted = [f"{n:,} {where}" for n, where in parts if n]
-        return f"Outside the axis: {' and '.join(counted)}." if counted else ""
+        return f"Values outside the axis: {' and '.join(counted)}." if counted else ""
 
     @property
     def foot(self) -> float:

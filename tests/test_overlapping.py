@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import QUICK, QUICK_STUDY, advance, held, kept, kill_tree, once_each
+from toy import BRIEF, QUICK, QUICK_STUDY, advance, held, kept, kill_tree, once_each
 from waiting import until
 
 import dngo
@@ -87,6 +87,7 @@ def pending(path: Path) -> list[list[int]]:
 @pytest.mark.full
 def test_a_run_overlaps_by_default_and_replays(toy) -> None:
     study = toy(iterations=2)
+    study.without = BRIEF
     study.snakemake(*QUICK, "--cores", "2")
     once_each(study, 20)
     assert pending(study.archive) == [[], [], [1]]
@@ -139,6 +140,7 @@ def test_a_study_begun_in_python_learns_from_all_that_is_known(tmp_path: Path) -
 @pytest.mark.full
 def test_a_kill_with_two_batches_in_flight_repeats_nothing(toy) -> None:
     study = toy(iterations=3, sleep=0.7)
+    study.without = BRIEF
     process = study.start(*QUICK, "--cores", "2")
     flying = [study.results / "pending" / str(t) / "proposals.json" for t in (1, 2)]
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from toy import held, kept, kill_tree
+from toy import BRIEF, held, kept, kill_tree
 from waiting import until
 
 from dngo.archive import read_table
@@ -23,7 +23,7 @@ from dngo.provenance import workflow_folder
 from dngo.workflow.start import command
 
 # Proposals cost nothing here: what is tested is where and how things run.
-QUICK = ["--cores", "2", "--config", "acquisition=random", "points_per_job=4"]
+QUICK = [*BRIEF, "--cores", "2", "--config", "acquisition=random", "points_per_job=4"]
 
 
 def dngo(*words: str | Path, folder: Path, **options) -> subprocess.Popen[str]:

@@ -7,11 +7,13 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
+from typing import Any
 
 import psutil
 import pytest
 from needs import mounted
-from toy import QUICK, advance, held, kept, kill_tree, once_each
+from toy import BRIEF, QUICK, Toy, advance, held, kept, kill_tree, once_each
 from waiting import until
 
 from dngo.archive import read_table, verify
@@ -20,6 +22,18 @@ from dngo.errors import UserError
 from dngo.study import Study
 
 pytestmark = pytest.mark.full
+
+
+@pytest.fixture
+def toy(toy: Callable[..., Toy]) -> Callable[..., Toy]:
+    """Studies whose runs write no reports."""
+
+    def make(**given: Any) -> Toy:
+        study = toy(**given)
+        study.without = BRIEF
+        return study
+
+    return make
 
 
 def test_nothing_the_archive_or_the_disk_holds_is_run_again_whatever_the_flags(toy) -> None:

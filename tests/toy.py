@@ -54,6 +54,8 @@ points_per_job: 4
 surrogate: {{networks: {{steps: 50, epochs: 1}}, hyperparameter_samples: 3}}
 classifier: {{networks: {{steps: 50, epochs: 1}}}}
 """
+# For runs of which only the evaluations are looked at: two jobs in five are reports.
+BRIEF = ("--omit-from", "report", "conclude", "progress")
 # Few candidates: no test of a whole study asks how good its points are.
 FEW = {
     "kind": "mcei",
@@ -69,7 +71,12 @@ QUICK_STUDY = {"surrogate": {"kind": "gp", "hyperparameter_samples": 3}, "acquis
 
 
 class Toy:
-    """A study in a folder of its own, run by the real Snakemake."""
+    """A study in a folder of its own, run by the real Snakemake.
+
+    without: words for Snakemake before all others, as `BRIEF`.
+    """
+
+    without: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, *, iterations: int, batch_size: int, sleep: float):
         self.folder = folder
@@ -109,7 +116,7 @@ class Toy:
         return Counter(line.split()[0] for line in self.evaluations().elements())
 
     def command(self, *options: str, snakefile: Path = ROOT / "Snakefile") -> list[str]:
-        return [sys.executable, "-m", "snakemake", "-s", str(snakefile), *options]
+        return [sys.executable, "-m", "snakemake", "-s", str(snakefile), *self.without, *options]
 
     def start(self, *options: str, **kwargs) -> subprocess.Popen[str]:
         return subprocess.Popen(

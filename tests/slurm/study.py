@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from toy import BRIEF
 
 from dngo.archive import read_table, verify
 from dngo.config import load
@@ -90,6 +91,7 @@ class SlurmStudy:
         }
         self.configure(**config)
         self.hurried: dict[str, float] = {}
+        self.whole = False  # whether runs write reports as well
         self.process: subprocess.Popen[str] | None = None
 
     def configure(self, **config: Any) -> None:
@@ -145,6 +147,8 @@ class SlurmStudy:
         if self.hurried:
             start = ["-c", HURRIED.format(**self.hurried)]
         snakemake = [sys.executable, *start, "--profile", profile]
+        if not self.whole:
+            snakemake += BRIEF
         return [*snakemake, "--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
 
     def snakemake(self, *options: str, timeout: float = 600) -> str:

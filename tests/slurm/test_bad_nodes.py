@@ -43,6 +43,7 @@ def test_one_bad_node_of_four(study, cluster: Cluster) -> None:
 def test_a_bad_node_is_left_out_after_some_jobs(study, cluster: Cluster) -> None:
     before = len(cluster.records())
     toy = study(design={"size": 16}, points_per_job=1, retries=0)
+    toy.whole = True
     with cluster.script("TaskProlog", BROKEN.format("node1")):
         output = toy.run()
     toy.lawful(16)

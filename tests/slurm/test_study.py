@@ -40,6 +40,7 @@ def test_a_study_runs(study, cluster: Cluster) -> None:
         },
     )
     before = {record["JobId"] for record in cluster.records()}
+    toy.whole = True
     output = toy.run()
     toy.lawful(8)
     assert "Best point" in output

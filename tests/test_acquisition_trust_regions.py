@@ -324,26 +324,6 @@ def test_under_constraints_the_lowest_points_have_no_model_of_their_own(monkeypa
         assert len(asked) == number
 
 
-def test_every_other_function_is_of_the_lowest_points_one_at_a_time_too(monkeypatch):
-    model = _lowest(
-        lambda v: np.where(v > 0.4, 1e4, 1.0) @ np.ones(3) * ((v - 0.4) ** 2).sum(axis=1)
-    )
-    model = replace(model, lowest=replace(model, lowest=None))
-    asked: list[tuple[bool, int]] = []
-
-    def searched(self, half, count, rng, penalty):
-        asked.append((self is model.lowest, count))
-        return np.zeros((count, 1, 3)), np.zeros((count, 1))
-
-    monkeypatch.setattr(RegionModel, "_search_box", searched)
-    for turn in range(4):
-        model.search(1, np.random.default_rng(0), Penalty(), turn=turn)
-    assert [of_lowest for of_lowest, _ in asked] == [False, True, False, True]
-    asked.clear()
-    model.search(9, np.random.default_rng(0), Penalty(), turn=3)
-    assert sorted(asked) == [(False, 1), (False, 3), (True, 5)]
-
-
 def test_three_models_of_a_region_take_turns(monkeypatch):
     model = _lowest(lambda v: ((v - 0.4) ** 2).sum(axis=1))
     other = replace(model, lowest=None)

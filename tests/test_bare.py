@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import needs
+import pytest
 
 HERE = Path(__file__).parent
 
 
+@pytest.mark.full
 def test_what_needs_more_is_skipped_in_one_line_and_nothing_fails() -> None:
     names = "|".join(needs.INSTALLED)
     files = [path for path in HERE.rglob("test_*.py") if re.search(names, path.read_text())]

@@ -43,21 +43,29 @@ design: {{size: 4}}
 """
 
 
+def written(study: Study) -> Path:
+    """The page of a study's report."""
+    folder = study.folder / "report"
+    page, scores = folder / "report.html", folder / "scores.csv"
+    write_report(study, summary=folder / "summary.txt", page=page, scores=scores)
+    return page
+
+
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> tuple[Study, Path, float]:
     """2,500 points, their report, and the CPU seconds it took."""
     study = synthetic.study(tmp_path_factory.mktemp("large"), iterations=24, size=100)
-    folder = study.folder / "report"
     before = resource.getrusage(resource.RUSAGE_SELF)
-    write_report(
-        study,
-        summary=folder / "summary.txt",
-        page=folder / "report.html",
-        scores=folder / "scores.csv",
-    )
+    page = written(study)
     after = resource.getrusage(resource.RUSAGE_SELF)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return study, folder / "report.html", seconds
+    return study, page, seconds
+
+
+@pytest.fixture(scope="module")
+def shown(small: Study) -> tuple[Study, Path]:
+    """80 points and their report, for what is the same with more of them."""
+    return small, written(small)
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +100,9 @@ def test_the_browser_shows_every_figure_without_an_error_or_a_request(large, bro
     }
 
 
-def test_a_page_that_is_not_scrolled_has_every_figure(large, browser) -> None:
+def test_a_page_that_is_not_scrolled_has_every_figure(shown, browser) -> None:
     """As it is printed, archived, or taken as a picture."""
-    browser.open(large[1].as_uri())
+    browser.open(shown[1].as_uri())
     states = "[...document.querySelectorAll('.figure')].map(f => f.dataset.state)"
     browser.wait(f"{states}.every(state => state === 'drawn')")
     assert browser.js("window.scrollY") == 0 and browser.complaints() == []
@@ -133,8 +141,8 @@ def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
     assert browser.complaints() == []
 
 
-def test_ticked_points_are_shown_side_by_side(large, browser) -> None:
-    study, path, _ = large
+def test_ticked_points_are_shown_side_by_side(shown, browser) -> None:
+    study, path = shown
     browser.open(path.as_uri())
     browser.js("document.getElementById('points').scrollIntoView()")
     browser.wait("document.getElementById('table').dataset.state === 'drawn'")

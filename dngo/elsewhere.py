@@ -186,15 +186,15 @@ def of_its_result(method: C) -> C:
 class _Called:
     """A method; bound, it names what to write instead of `study.best.parameters`."""
 
-    def __init__(self, method: Callable[..., Any], owner: Any = None) -> None:
-        self._method, self._owner = method, owner
+    def __init__(self, method: Any) -> None:
+        self._method = method
         functools.update_wrapper(self, method)
 
     def __get__(self, owner: Any, kind: type) -> Any:
-        return self._method if owner is None else _Called(self._method, owner)
+        return self._method if owner is None else _Called(self._method.__get__(owner, kind))
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        return self._method(self._owner, *given, **named)
+        return self._method(*given, **named)
 
     def __getitem__(self, key: Any) -> Any:
         raise UserError(f"[{key!r}]: write study.{self._method.__name__}()[{key!r}]")

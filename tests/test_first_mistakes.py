@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +195,10 @@ def test_other_names_are_as_unknown_as_ever() -> None:
     assert not hasattr(begun, "nothing") and not hasattr(dngo, "nothing")
     assert not hasattr(begun, "__array__") and not hasattr(begun.ask(1)[0], "_ipython_display_")
     assert "table" in dir(begun)
+    assert (
+        str(inspect.signature(begun.best)).startswith("(by: ")
+        and "best evaluated point" in begun.best.__doc__
+    )
 
 
 @pytest.mark.parametrize(

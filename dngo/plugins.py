@@ -63,6 +63,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "model": "dngo.stopping.model:Predicted",
     },
     "dngo.presets": {
+        "dngo": _PAPERS + "presets:DNGO",
         "dngo-2015": _PAPERS + "presets:DNGO_2015",
         "dngo-preprint": _PAPERS + "presets:DNGO_PREPRINT",
         "gp-ei-mcmc-2012": _PAPERS + "presets:GP_EI_MCMC_2012",
@@ -92,6 +93,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "gaussian_process": "dngo.surrogates.gaussian_process:GaussianProcess",
         "network": "dngo.surrogates.network:Network",
         "network_and_cosines": "dngo.surrogates.network:WithCosines",
+        "network_and_waves": "dngo.surrogates.network:WithWaves",
         "logistic": "dngo.surrogates.classifier:Laplace",
         "step": _PAPERS + "step:Step",
         "sampled_basis": _PAPERS + "sampled:SampledBasis",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dngo.surrogates import TrainingData, fit_model, lessons
+from dngo.surrogates import TrainingData, fit_model, lessons, mixture
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.lessons import key_of, recalled, taught
 from dngo.surrogates.settings import SurrogateSettings
@@ -46,11 +46,21 @@ def test_a_tenth_more_observations_teach_anew() -> None:
     assert len(taught(np.empty(0, int))) == 0
 
 
-def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observation() -> None:
+def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        mixture, "NEGLIGIBLE", 0.0
+    )  # both members are kept, however little one weighs
     rng = np.random.default_rng(1)
     before, after = (fit_model(data(n), SETTINGS, rng=rng) for n in (40, 43))
     anew = fit_model(data(44), SETTINGS, rng=rng)
-    (_, old), (_, new), (_, other) = (components(found) for found in (before, after, anew))
+    (bases, old), (same, new), (others, other) = (components(f) for f in (before, after, anew))
+    for one, again, fresh in zip(bases, same, others, strict=True):
+        assert np.array_equal(one.basis(x := data(9).x), again.basis(x))
+        assert one.basis(x).shape != fresh.basis(x).shape or not np.array_equal(
+            one.basis(x), fresh.basis(x)
+        )
     assert np.array_equal(old.log_lengthscales, new.log_lengthscales)
     assert before.scale.power == after.scale.power and before.scale.centre == after.scale.centre
     assert not np.array_equal(new.log_lengthscales, other.log_lengthscales)

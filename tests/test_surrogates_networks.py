@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from dngo.papers.evidence import torch_features
 from dngo.rules import current, using
 from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
-from dngo.surrogates.network import Network, WithCosines
+from dngo.surrogates.network import Network, WithCosines, WithWaves
 from dngo.surrogates.optimizer import Rotated, _Basis
 from dngo.surrogates.regression import _agreement
 from dngo.surrogates.settings import EnsembleSettings, SurrogateSettings
@@ -27,21 +29,76 @@ SHORT = {"steps": 300}
 # ---- networks ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("activation", ["silu", "tanh", "relu_tanh", "relu"])
-def test_features_are_those_that_were_trained(activation):
-    """Prediction is written in NumPy, training in torch: both are the same function."""
-    rng = np.random.default_rng(0)
-    network = Network(
+def small(activation: str, seed: int = 0) -> Network:
+    """Two hidden layers on three inputs."""
+    rng = np.random.default_rng(seed)
+    return Network(
         (rng.standard_normal((3, 5)), rng.standard_normal((5, 4))),
         (rng.standard_normal(5), rng.standard_normal(4)),
         activation,
     )
-    x = rng.random((7, 3))
+
+
+ACTIVATIONS = pytest.mark.parametrize("activation", ["silu", "tanh", "relu_tanh", "relu"])
+
+
+@ACTIVATIONS
+def test_features_are_those_that_were_trained(activation):
+    """Prediction is written in NumPy, training in torch: both are the same function."""
+    network, x = small(activation), np.random.default_rng(1).random((7, 3))
     weights, biases = (
         [torch.as_tensor(p) for p in part] for part in (network.weights, network.biases)
     )
     found = torch_features(torch.as_tensor(x), weights, biases, activation)
     np.testing.assert_allclose(found.numpy(), network.features(x), rtol=1e-12, atol=1e-12)
+
+
+@ACTIVATIONS
+def test_slopes_are_finite_differences_of_the_features(activation):
+    network, x, step = small(activation), np.random.default_rng(1).random((7, 3)), 1e-6
+    there = network.features(x)
+    for j, slope in enumerate(network.slopes(x)):
+        moved = x + step * np.eye(3)[j]
+        expected = np.abs(network.features(moved) - there)[:, :-1].mean() / step
+        assert slope == pytest.approx(expected, rel=1e-4)
+
+
+def test_waves_are_a_smooth_function_of_which_only_size_and_length_are_known(tmp_path):
+    """Their covariance is the squared exponential one, and they are stored with what they stand beside."""
+    rng = np.random.default_rng(0)
+    x, length, count = rng.random((6, 3)), np.array([0.3, 0.6, 1.2]), 40_000
+    drawn = rng.standard_normal((3, count)) / length[:, None], rng.uniform(0, 2 * np.pi, count)
+    for learnt in (small("silu"), WithCosines.of(small("silu"), x, count=2, most=6)):
+        found = WithWaves(learnt, *drawn, amplitude=2.0)
+        features = found.features(x)
+        waves = features[:, -count:]
+        squares = np.sum(((x[:, None] - x) / length) ** 2, axis=2)
+        np.testing.assert_allclose(waves @ waves.T, 4.0 * np.exp(-0.5 * squares), atol=0.1)
+        np.testing.assert_array_equal(features[:, :-count], learnt.features(x))
+        with h5py.File(tmp_path / "basis.h5", "w") as file:
+            write(found, file)
+            np.testing.assert_array_equal(read(file).features(x), features)
+
+
+def test_with_waves_a_head_is_surer_of_what_it_has_seen_than_of_what_it_has_not():
+    """The networks alone are nearly as sure between their rows as on them."""
+    rng = np.random.default_rng(0)
+    x, fresh = rng.random((60, 4)), rng.random((300, 4))
+    y = np.exp(-np.sum(((x[:, None] - rng.random((5, 4))) / 0.25) ** 2, axis=2)).sum(axis=1)
+    data = TrainingData(x=x, y=y, constraints={"completed": np.ones(len(x))})
+    settings = SurrogateSettings(kind="adaptive_basis", networks=SHORT)
+    surer = {}
+    for waves in (0, current().regression.waves):
+        rules = replace(current(), regression=replace(current().regression, waves=waves))
+        with using(rules):
+            model = fit_model(data, settings, CLASSIFIER, rng=np.random.default_rng(1))
+        assert (model.diagnostics["wave_amplitude"] > 0) == (waves > 0)
+        doubt = [
+            np.mean([np.sqrt(c.latent(c.features(at))[1]).mean() for c in model.objective])
+            for at in (x, fresh)
+        ]
+        surer[waves > 0] = doubt[1] / doubt[0]
+    assert surer[True] > 1.15 * surer[False]
 
 
 def test_cosines_stand_beside_a_network_and_are_stored(tmp_path):

@@ -171,7 +171,9 @@ class ProcessRules:
     constant: float = 1.0
     # If there are more than 1.5 times `sketch` observations the mode of `sketch` of them is found
     # first. Then a few of the costly, cubic steps with every observation are enough.
+    # Of more observations than `teachers`, these teach the lengthscales, whose search is cubic.
     sketch: int = 120
+    teachers: int = 300
     steps_after_sketch: int = 12
     # With more lengthscales than this, lengthscales stay at the mode, and only this many samples of
     # the other hyperparameters are drawn. A hundred observations say little about each of a
@@ -205,6 +207,10 @@ class RegressionRules:
     # Cosines of each input beside a network's features, and most of them in all.
     cosines: int = 10
     most_cosines: int = 100
+    # Random waves beside them; the lengths and amplitudes from which left-out rows choose.
+    waves: int = 150
+    lengths: tuple[float, ...] = (0.2, 0.4, 0.8)
+    amplitudes: tuple[float, ...] = (1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -305,13 +305,19 @@ def fit_process(
     *,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    teachers: int | None = None,
 ) -> Fit[GaussianProcess]:
-    """One component: a process with this many samples of its hyperparameters; 0: at their mode."""
+    """One component: a process with this many samples of its hyperparameters; 0: at their mode.
+
+    teachers: at most so many observations, far apart, teach the lengthscales; None: all do. All of them
+    teach the noise and the signal, and all are in the process.
+    """
+    teachers = teachers or len(problem.x)
 
     def learn(some: Problem, own: np.random.Generator) -> tuple[Array, float]:
-        return _hyperparameters(some, covariance, samples, own, progress)
+        return _hyperparameters(some, covariance, samples, own, progress, teachers)
 
-    chain, highest = problem.learn(f"process {covariance} {samples}", learn, rng)
+    chain, highest = problem.learn(f"process {covariance} {samples} {teachers}", learn, rng)
     evidence = Evidence(problem, covariance)
     signal = np.exp(chain[:, -1])
     process = GaussianProcess(
@@ -337,10 +343,11 @@ def _hyperparameters(
     samples: int,
     rng: np.random.Generator,
     progress: Progress | None,
+    teachers: int,
 ) -> tuple[Array, float]:
     """Samples (H, p) of the logarithms of the hyperparameters, and the highest evidence."""
     x = problem.x
-    rows = apart(x, len(x), rng, problem.groups)
+    rows = apart(x, teachers, rng, problem.groups)
     rules, near, steps = current().process, None, STEPS
     evidence = Evidence(problem.at(rows), covariance)
     if len(rows) > 1.5 * rules.sketch:
@@ -357,6 +364,8 @@ def _hyperparameters(
         everything = Evidence(problem, covariance)
         for log in chain:
             _resample_noise(everything, log, rng)
+            if len(x) > teachers:
+                _resample_signal(everything, log, rng)
     return chain, highest
 
 
@@ -400,6 +409,15 @@ def _resample_noise(evidence: Evidence, log: Array, rng: np.random.Generator) ->
         log[-2] = slice_sample(
             density, log[-2:-1], width=2.0, samples=1, burn_in=1, thin=1, rng=rng
         )[0, 0]
+
+
+def _resample_signal(evidence: Evidence, log: Array, rng: np.random.Generator) -> None:
+    """Redraw the signal of a sample, in place, from all observations."""
+
+    def density(signal: Array) -> float:
+        return evidence(np.r_[log[:-1], signal])
+
+    log[-1:] = slice_sample(density, log[-1:], width=1.0, samples=1, burn_in=3, thin=1, rng=rng)[0]
 
 
 def inverse_cholesky(covariance: Array) -> Array:

@@ -49,7 +49,7 @@ def fit_mixture(
     judged = n >= max(2 * number_of_folds(networks), parameters)
     few = n <= most_exact
     if few:
-        process = fit_process(problem, covariance, ensemble.samples, rng=streams[1])
+        process = _exact(problem, covariance, ensemble.samples, streams[1])
         earlier = _still_alone(problem)
         if not judged or listed or earlier:
             return Fit(process.components, process.diagnostics | earlier)
@@ -73,12 +73,24 @@ def fit_mixture(
     found["networks_judged_at"] = n
     if share[1] < NEGLIGIBLE:
         return Fit(process.components, found, trial)
+    if share[0] < NEGLIGIBLE:
+        share = np.array([0.0, 1.0])
     weighted: list[FiniteBasis | GaussianProcess] = [
         replace(basis, weight=float(share[1]) / len(bases.components)) for basis in bases.components
     ]
-    if share[0] >= NEGLIGIBLE:
+    if share[0] > 0.0:
         weighted.append(replace(process.components[0], weight=float(share[0])))
     return Fit(tuple(weighted), found, trial)
+
+
+def _exact(
+    problem: Problem, covariance: Covariance, samples: int, rng: np.random.Generator
+) -> Fit[GaussianProcess]:
+    """A process on all observations. With many, some teach its lengthscales, and few samples do."""
+    most = current().process.teachers
+    if len(problem.x) > most:
+        samples = min(samples, current().sparse.samples)
+    return fit_process(problem, covariance, samples, rng=rng, teachers=most)
 
 
 def _still_alone(problem: Problem) -> dict[str, float]:

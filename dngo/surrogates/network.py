@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
-from dngo.surrogates.storage import stored_as
+from dngo.surrogates.storage import read, stored_as
 from dngo.types import Array, Group, Rows
 
 CHUNK = 4096  # rows whose hidden layers are in memory at once: 20 MB for a layer of 600 units
@@ -67,6 +67,24 @@ class Network:
             out[rows, :-1] = h
         return out
 
+    def slopes(self, x: Array) -> Array:
+        """How much the features change along each input, at the points x (n, d): (d,), mean absolute."""
+        h = inputs_of(x)
+        slope = np.full((len(x), 1, 1), 2.0) * np.eye(x.shape[1])
+        for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
+            z = h @ w + b
+            if self.activation == "silu":
+                gate = expit(z)
+                h = z * gate
+                own = gate + h * (1.0 - gate)
+            elif is_relu(self.activation, layer, len(self.weights)):
+                h, own = np.maximum(z, 0.0), (z > 0).astype(float)
+            else:
+                h = np.tanh(z)
+                own = 1.0 - h * h
+            slope = (slope @ w) * own[:, None]
+        return np.asarray(np.abs(slope).mean(axis=(0, 2)))
+
 
 @stored_as("network_and_cosines")
 @dataclass(frozen=True)
@@ -116,6 +134,52 @@ class WithCosines:
         for _ in range(1, self.count):  # Chebyshev's recurrence costs less than a cosine
             waves.append(2.0 * first * waves[-1] - waves[-2])
         return np.hstack([self.network.features(x), *waves[1:]])
+
+
+@stored_as("network_and_waves")
+@dataclass(frozen=True)
+class WithWaves:
+    """Learnt features, and random waves of all inputs beside them (Rahimi and Recht 2007, Random Features
+    for Large-Scale Kernel Machines).
+
+    A network's features say little where it has not been taught, so a head on them alone is sure there. The
+    waves stand for a smooth function of which nothing is learnt but its size and its length.
+
+    learnt: a network, with cosines or without. frequencies: (inputs, m) of the unit cube; phases: (m,);
+    amplitude: of the function, in units of a learnt feature's weight.
+    """
+
+    stored_as: ClassVar[str]
+    learnt: Network | WithCosines
+    frequencies: Array
+    phases: Array
+    amplitude: float
+
+    @property
+    def inputs(self) -> int:
+        return self.learnt.inputs
+
+    def save(self, group: Group) -> None:
+        """What is learnt, and the waves."""
+        group.attrs["learnt"], group.attrs["amplitude"] = self.learnt.stored_as, self.amplitude
+        group.create_dataset("frequencies", data=self.frequencies)
+        group.create_dataset("phases", data=self.phases)
+        self.learnt.save(group.create_group("of"))
+
+    @classmethod
+    def load(cls, group: Group) -> Self:
+        return cls(
+            read(group["of"], group.attrs["learnt"]),
+            group["frequencies"][()],
+            group["phases"][()],
+            float(group.attrs["amplitude"]),
+        )
+
+    def features(self, x: Array) -> Array:
+        """x: (n, d) in the unit cube -> (n, D + m)."""
+        size = self.amplitude * np.sqrt(2.0 / len(self.phases))
+        waves = size * np.cos(x @ self.frequencies + self.phases)
+        return np.hstack([self.learnt.features(x), waves])
 
 
 def inputs_of(x: Array) -> Array:

@@ -9,24 +9,28 @@ recipe, one network and the evidence of its own training data, is in `dngo.paper
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from dngo.rules import current
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.network import Network, WithCosines
+from dngo.surrogates.network import Network, WithCosines, WithWaves
 from dngo.surrogates.numerics import LOG_LIMIT
 from dngo.surrogates.problem import Fit, Problem, ReportedNoise, Trial
 from dngo.surrogates.sections import TRAININGS, EnsembleSettings
 from dngo.surrogates.slice_sampling import slice_sample
-from dngo.types import Array, Progress, Rows
+from dngo.types import Array, Mask, Progress, Rows
 
 # The likelihood of left-out rows is a sum over at most this many random observations. They are
 # enough for three numbers, and the sampler's cost does not grow with the data.
 MOST_LEFT_OUT = 1000
+FEWEST_WAVED = 10  # with fewer rows nothing tells a length
+JUDGES = 2  # networks whose left-out rows choose the waves of all
+ROWS_OF_SLOPES = 100
 
 
 def number_of_folds(networks: int) -> int:
@@ -80,29 +84,68 @@ def fit_regression(
     kept = np.zeros(len(x), dtype=bool)
     kept[choosing.permutation(len(x))[:MOST_LEFT_OUT]] = True
 
-    def train(some: Problem, own: np.random.Generator) -> list[Network]:
-        of = fold if problem.lesson is None else fold[problem.lesson.rows]
+    def train(some: Problem, own: np.random.Generator) -> Sequence[Any]:
+        taught = slice(None) if problem.lesson is None else problem.lesson.rows
+        of, (training, waving) = fold[taught], own.spawn(2)
         rows = [np.flatnonzero(of != k) for k in range(ensemble)]
         how = settings.networks
         if how.optimizer == "adam" and len(of) >= rules.rotated_from:
             how = how.model_copy(update={"optimizer": "soap"})
-        given = {"loss": "squared", "rng": own, "progress": progress}
+        given = {"loss": "squared", "rng": training, "progress": progress}
         networks: list[Network] = TRAININGS.find(settings.training)(
             some.x, some.targets, rows, how, **given
         )
-        return networks
+        return _beside(some, networks, of, kept[taught], waving)
 
-    what = f"networks {settings.training} {settings.networks.model_dump_json()}"
-    networks = problem.learn(what, train, training_rng)
-    bases = [WithCosines.of(n, x, rules.cosines, rules.most_cosines) for n in networks]
+    what = f"bases {settings.training} {settings.networks.model_dump_json()}"
+    bases = problem.learn(what, train, training_rng)
     left_out = _LeftOut.fit(problem, bases, fold, kept)
     return _out_of_fold(problem, left_out, bases, settings.samples, sampling)
+
+
+def _beside(
+    problem: Problem, networks: list[Network], fold: Rows, kept: Mask, rng: np.random.Generator
+) -> Sequence[Any]:
+    """The bases: networks with cosines and waves beside them, or without, as the rows that the first
+    networks have left out are likeliest."""
+    rules, x = current().regression, problem.x
+    judged = kept & (fold < JUDGES)
+
+    def highest(some: Sequence[Any]) -> float:
+        return _LeftOut.fit(problem, some[:JUDGES], fold, judged).highest()
+
+    learnt: Sequence[Any] = [
+        WithCosines.of(n, x, rules.cosines, rules.most_cosines) for n in networks
+    ]
+    if len(x) < FEWEST_WAVED:
+        return learnt
+    if highest(networks) > highest(learnt):
+        learnt = networks
+    if not rules.waves:
+        return learnt
+    best, chosen, drawn = highest(learnt), learnt, []
+    for network, basis in zip(networks, learnt, strict=True):
+        directions = rng.standard_normal((x.shape[1], rules.waves))
+        scaled = _slopes(network, x[kept])[:, None] * directions
+        drawn.append((basis, scaled, rng.uniform(0.0, 2.0 * np.pi, rules.waves)))
+    for length in rules.lengths:
+        for amplitude in rules.amplitudes:
+            waved = [WithWaves(b, w / length, phases, amplitude) for b, w, phases in drawn]
+            if (found := highest(waved)) > best:
+                best, chosen = found, waved
+    return chosen
+
+
+def _slopes(network: Network, x: Array) -> Array:
+    """How much the features change along each input, over the geometric mean of all: (inputs,)."""
+    logs = np.log(network.slopes(x[:ROWS_OF_SLOPES]) + 1e-6)
+    return np.asarray(np.exp(logs - logs.mean()))
 
 
 def _out_of_fold(
     problem: Problem,
     left_out: _LeftOut,
-    bases: list[Network | WithCosines],
+    bases: Sequence[Any],
     samples: int,
     rng: np.random.Generator,
 ) -> Fit[FiniteBasis]:
@@ -128,6 +171,7 @@ def _out_of_fold(
         "log_beta": float(np.mean(np.log(beta))),
         "agreement": agreement,
         "log_inflation": float(np.mean(log_inflation)),
+        "wave_amplitude": getattr(bases[0], "amplitude", 0.0),
         "out_of_fold_log_density": left_out.mean_log_density(chain.mean(axis=0)),
     }
     # One network left out each row, but the average of all networks is used. The average's error
@@ -189,9 +233,7 @@ class _LeftOut:
     _last: tuple[float, Array, Array] | None = None
 
     @classmethod
-    def fit(
-        cls, problem: Problem, bases: list[Network | WithCosines], fold: Rows, kept: Array
-    ) -> _LeftOut:
+    def fit(cls, problem: Problem, bases: Sequence[Any], fold: Rows, kept: Mask) -> _LeftOut:
         """kept: (n,) which of the left-out rows count."""
         x, targets, relative = problem.x, problem.targets, problem.relative_noise
         features, ys, heads, rows = [], [], [], []
@@ -216,6 +258,15 @@ class _LeftOut:
             away = (log_noise - np.log(self.noise.level)) / current().noise.deviation
             prior -= 0.5 * float(away**2)
         return fit + prior
+
+    def highest(self) -> float:
+        """The highest posterior density among a few ridges and noises."""
+        noises = np.linspace(-12.0, 0.0, 7)
+        return max(
+            self.log_posterior(np.array([ridge, 0.0, noise]))
+            for ridge in np.linspace(-12.0, 4.0, 9)
+            for noise in noises
+        )
 
     def mean_log_density(self, log: Array) -> float:
         return float(np.mean(self._log_density(log)))

@@ -143,6 +143,10 @@ class Own(SurrogateKind, Reference, json_schema_extra=NAMED):
         return Fit((component,), {})
 
 
+# Beyond so many observations a fit in a process of its own would take a third longer, and a number with a
+# threshold learns from some.
+LONG = 300
+
 Calibration = Literal["out_of_fold", "in_sample"]
 
 
@@ -152,9 +156,10 @@ class Auto(_Process):
 
     kind: Literal["auto"] = "auto"
     gp_limit: int = Field(
-        default=300,
+        default=1000,
         ge=0,
-        description="Up to this many observations the Gaussian process is exact; beyond, it is sparse.",
+        description="Up to this many observations the Gaussian process is exact; beyond, it is sparse. Of "
+        "more than 300 some teach its lengthscales.",
     )
     inducing: int = Field(
         default=200,
@@ -184,7 +189,7 @@ class Auto(_Process):
 
     @property
     def reuses_up_to(self) -> int:
-        return self.gp_limit  # beyond, a fit in a process of its own would take a third longer
+        return min(self.gp_limit, LONG)
 
     @property
     def for_numbers(self) -> SurrogateKind:
@@ -193,7 +198,7 @@ class Auto(_Process):
             ard=self.ard,
             warp=self.warp,
             highest_power=self.highest_power,
-            gp_limit=self.gp_limit,
+            gp_limit=min(self.gp_limit, LONG),
             hyperparameter_samples=self.hyperparameter_samples,
         )
 
@@ -223,7 +228,7 @@ class Numbers(ExactProcess):
     lie near the study's best point, where bounds decide, and the others represent the whole space.
     """
 
-    gp_limit: int = 300
+    gp_limit: int = LONG
 
     @property
     def reuses_up_to(self) -> int:

@@ -104,6 +104,18 @@ _BOHAMIANN: dict[str, Any] = {
     "acquisition": PLAIN | {"noisy_improvement": True},
 }
 
+DNGO = Preset(
+    f"{SNOEK_2015}, with what has been learnt since: docs/presets.md names it",
+    {
+        "surrogate": {
+            "kind": "adaptive_basis",
+            "learn_infeasible": False,
+            "networks": {"ensemble": 4, "steps": 200},
+        },
+        "classifier": DEFAULT,
+        "acquisition": PLAIN | {"noisy_improvement": False},
+    },
+)
 DNGO_2015 = Preset(f"{SNOEK_2015}, ICML", _dngo("final"))
 DNGO_PREPRINT = Preset(f"{SNOEK_2015}, arXiv:1502.05700v1", _dngo("preprint"))
 GP_EI_MCMC_2012 = Preset(SNOEK_2012, _process(None))

@@ -61,7 +61,9 @@ DOORS_OF_KINDS = {
 }
 LONGEST, MOST_PARAMETERS = 60, 8
 LONGEST_MODULE = 500
-LARGEST_ENGINE = 6650  # waves beside networks and a process on all rows took 110; inputs that waver 72
+LARGEST_ENGINE = (
+    6650  # waves beside networks and a process on all rows took 110; inputs that waver 72
+)
 
 
 @pytest.fixture(scope="module")

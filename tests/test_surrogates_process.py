@@ -186,7 +186,9 @@ def test_a_process_taught_by_some_rows_holds_all_of_them_and_predicts_as_well() 
     ids=str,
 )
 def test_saved_and_loaded_process_has_the_same_bits(settings, sparse, monkeypatch):
-    monkeypatch.setattr(mixture, "NEGLIGIBLE", 0.0)  # both members are kept, however little one weighs
+    monkeypatch.setattr(
+        mixture, "NEGLIGIBLE", 0.0
+    )  # both members are kept, however little one weighs
     rng = np.random.default_rng(0)
     x = rng.random((30, 2))
     data = TrainingData(x=x, y=np.sin(5 * x[:, 0]), constraints={"completed": np.ones(30)})

@@ -207,7 +207,13 @@ class RegressionRules:
     # Cosines of each input beside a network's features, and most of them in all.
     cosines: int = 10
     most_cosines: int = 100
-    # Random waves beside them; the lengths and amplitudes from which left-out rows choose.
+    # What stands beside the features is chosen by the rows that so many networks have left out,
+    # with at least so many rows in all: fewer tell no length.
+    judges: int = 2
+    fewest_beside: int = 10
+    # Random waves beside them, the lengths and amplitudes to choose from, and the rows that tell how
+    # much the features change along each input.
+    rows_of_slopes: int = 100
     waves: int = 150
     lengths: tuple[float, ...] = (0.2, 0.4, 0.8)
     amplitudes: tuple[float, ...] = (1.0, 3.0, 10.0)

@@ -28,9 +28,6 @@ from dngo.types import Array, Mask, Progress, Rows
 # The likelihood of left-out rows is a sum over at most this many random observations. They are
 # enough for three numbers, and the sampler's cost does not grow with the data.
 MOST_LEFT_OUT = 1000
-FEWEST_WAVED = 10  # with fewer rows nothing tells a length
-JUDGES = 2  # networks whose left-out rows choose the waves of all
-ROWS_OF_SLOPES = 100
 
 
 def number_of_folds(networks: int) -> int:
@@ -109,15 +106,15 @@ def _beside(
     """The bases: networks with cosines and waves beside them, or without, as the rows that the first
     networks have left out are likeliest."""
     rules, x = current().regression, problem.x
-    judged = kept & (fold < JUDGES)
+    judged = kept & (fold < rules.judges)
 
     def highest(some: Sequence[Any]) -> float:
-        return _LeftOut.fit(problem, some[:JUDGES], fold, judged).highest()
+        return _LeftOut.fit(problem, some[: rules.judges], fold, judged).highest()
 
     learnt: Sequence[Any] = [
         WithCosines.of(n, x, rules.cosines, rules.most_cosines) for n in networks
     ]
-    if len(x) < FEWEST_WAVED:
+    if len(x) < rules.fewest_beside:
         return learnt
     if highest(networks) > highest(learnt):
         learnt = networks
@@ -138,7 +135,7 @@ def _beside(
 
 def _slopes(network: Network, x: Array) -> Array:
     """How much the features change along each input, over the geometric mean of all: (inputs,)."""
-    logs = np.log(network.slopes(x[:ROWS_OF_SLOPES]) + 1e-6)
+    logs = np.log(network.slopes(x[: current().regression.rows_of_slopes]) + 1e-6)
     return np.asarray(np.exp(logs - logs.mean()))
 
 

@@ -42,11 +42,11 @@ def test_self_tuning_tells_good_networks_from_bad() -> None:
     objective = module("self_tuning")
 
     def plane(u: np.ndarray) -> np.ndarray:
-        return u @ np.array([1.0, -2.0])
+        return u @ np.array([1.0, -2.0, 0.5, 0.1, -0.5, 1.3])
 
-    small = {"layers": 1, "width": 20, "steps": 100}
-    learnt = objective.log_density(small, plane, 2, 0)
-    untrained = objective.log_density({**small, "width": 1, "steps": 0}, plane, 2, 0)
+    small = {"layers": 2, "width": 20, "steps": 300}
+    learnt = objective.log_density(small, plane, 6, 0)
+    untrained = objective.log_density({**small, "width": 1, "steps": 0}, plane, 6, 0)
     assert learnt > untrained + 1
     # Without any knowledge an outcome has the density of a standard normal.
     assert untrained > -3

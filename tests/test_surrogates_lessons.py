@@ -65,11 +65,12 @@ def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observa
     assert before.scale.power == after.scale.power and before.scale.centre == after.scale.centre
     assert not np.array_equal(new.log_lengthscales, other.log_lengthscales)
     assert (len(old.x), len(new.x), len(other.x)) == (40, 43, 44)
-    mean, deviation = after.predict(data(43).x[40:])
-    earlier = before.predict(data(43).x[40:])
-    assert (deviation < earlier[1]).all()
-    truth = data(43).y[40:]
-    assert np.abs(mean - truth).max() < np.abs(earlier[0] - truth).max()
+    added, truth = data(43).x[40:], after.scale.to_model(data(43).y[40:])
+    earlier, later = (p.latent(p.features(added)) for p in (old, new))
+    assert (later[1] < earlier[1]).all()
+    assert (
+        np.abs(later[0].mean(axis=0) - truth).max() < np.abs(earlier[0].mean(axis=0) - truth).max()
+    )
 
 
 def test_a_process_without_memory_learns_the_same() -> None:

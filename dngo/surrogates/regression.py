@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dngo.rules import current
+from dngo.surrogates.apart import apart
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.network import Network, WithCosines, WithWaves
 from dngo.surrogates.numerics import LOG_LIMIT
@@ -92,7 +93,7 @@ def fit_regression(
         networks: list[Network] = TRAININGS.find(settings.training)(
             some.x, some.targets, rows, how, **given
         )
-        return _beside(some, networks, of, kept[taught], waving)
+        return _beside(some, networks, of, waving)
 
     what = f"bases {settings.training} {settings.networks.model_dump_json()}"
     bases = problem.learn(what, train, training_rng)
@@ -101,12 +102,15 @@ def fit_regression(
 
 
 def _beside(
-    problem: Problem, networks: list[Network], fold: Rows, kept: Mask, rng: np.random.Generator
+    problem: Problem, networks: list[Network], fold: Rows, rng: np.random.Generator
 ) -> Sequence[Any]:
     """The bases: networks with cosines and waves beside them, or without, as the rows that the first
-    networks have left out are likeliest."""
+    networks have left out are likeliest. Only rows that lie apart count: where a search piles up its
+    points, the whole space would look smooth."""
     rules, x = current().regression, problem.x
-    judged = kept & (fold < rules.judges)
+    spread = np.zeros(len(x), dtype=bool)
+    spread[apart(x, MOST_LEFT_OUT, rng, problem.groups)] = True
+    judged = spread & (fold < rules.judges)
 
     def highest(some: Sequence[Any]) -> float:
         return _LeftOut.fit(problem, some[: rules.judges], fold, judged).highest()
@@ -114,7 +118,7 @@ def _beside(
     learnt: Sequence[Any] = [
         WithCosines.of(n, x, rules.cosines, rules.most_cosines) for n in networks
     ]
-    if len(x) < rules.fewest_beside:
+    if spread.sum() < rules.fewest_beside:
         return learnt
     if highest(networks) > highest(learnt):
         learnt = networks
@@ -123,7 +127,7 @@ def _beside(
     best, chosen, drawn = highest(learnt), learnt, []
     for network, basis in zip(networks, learnt, strict=True):
         directions = rng.standard_normal((x.shape[1], rules.waves))
-        scaled = _slopes(network, x[kept])[:, None] * directions
+        scaled = _slopes(network, x[spread])[:, None] * directions
         drawn.append((basis, scaled, rng.uniform(0.0, 2.0 * np.pi, rules.waves)))
     for length in rules.lengths:
         for amplitude in rules.amplitudes:

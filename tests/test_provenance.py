@@ -107,7 +107,7 @@ def test_another_processor_is_no_difference_and_is_named(study: Toy) -> None:
     assert other
     for line in other:
         assert re.match(
-            r"iteration \d: within tolerance; another processor: 5 of 5 points lie", line
+            r"iteration \d: within tolerance; another processor: [45] of 5 points lie", line
         )
         assert all(re.search(rf"; {name} was \S.* and is \S", line) for name in OTHERS)
 

@@ -43,7 +43,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids)) == 26  # the second call went on, and repeated nothing
     assert best <= first < 1 and front > 1
     shown = [line.split()[1] for line in lines if line.startswith("shown: ")]
-    assert shown.count("Figure") == 2 and shown.count("DataFrame") == 4
+    assert shown.count("Figure") == 2 and shown.count("DataFrame") + shown.count("Table") == 4
     assert "26 evaluations" in lines[-2] and (tmp_path / "nets.yaml").exists()
 
 

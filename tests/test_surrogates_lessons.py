@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dngo.surrogates import TrainingData, fit_model, lessons, mixture
+from dngo.surrogates import TrainingData, fit_model, gaussian_process, lessons, mixture
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.lessons import key_of, recalled, taught
-from dngo.surrogates.settings import SurrogateSettings
+from dngo.surrogates.settings import Numbers, SurrogateSettings
 
 SETTINGS = SurrogateSettings(networks={"epochs": 20, "steps": 20})
 
@@ -71,6 +71,20 @@ def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observa
     assert (
         np.abs(later[0].mean(axis=0) - truth).max() < np.abs(earlier[0].mean(axis=0) - truth).max()
     )
+
+
+def test_a_number_with_a_threshold_is_taught_as_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, search = [], gaussian_process._hyperparameters
+
+    def counted(problem, *others):
+        asked.append(len(problem.x))
+        return search(problem, *others)
+
+    monkeypatch.setattr(gaussian_process, "_hyperparameters", counted)
+    lessons._KEPT.clear()
+    for n in (44, 48, 49):
+        fit_model(data(n), Numbers(), rng=np.random.default_rng(1))
+    assert asked == [44, 49]
 
 
 def test_a_process_without_memory_learns_the_same() -> None:

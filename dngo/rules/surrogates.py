@@ -210,6 +210,8 @@ class RegressionRules:
     # What stands beside the features is chosen by the rows that so many networks have left out,
     # with at least so many rows in all: fewer tell no length.
     judges: int = 2
+    log_ridges: tuple[float, ...] = (-12.0, -10.0, -8.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0)
+    log_noises: tuple[float, ...] = (-12.0, -10.0, -8.0, -6.0, -4.0, -2.0, 0.0)
     fewest_beside: int = 10
     # Random waves beside them, the lengths and amplitudes to choose from, and the rows that tell how
     # much the features change along each input.

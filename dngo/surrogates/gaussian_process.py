@@ -312,10 +312,9 @@ def fit_process(
     teachers: at most so many observations, far apart, teach the lengthscales; None: all do. All of them
     teach the noise and the signal, and all are in the process.
     """
-    teachers = teachers or len(problem.x)
 
     def learn(some: Problem, own: np.random.Generator) -> tuple[Array, float]:
-        return _hyperparameters(some, covariance, samples, own, progress, teachers)
+        return _hyperparameters(some, covariance, samples, own, progress, teachers or len(some.x))
 
     chain, highest = problem.learn(f"process {covariance} {samples} {teachers}", learn, rng)
     evidence = Evidence(problem, covariance)

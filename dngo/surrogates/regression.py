@@ -262,11 +262,11 @@ class _LeftOut:
 
     def highest(self) -> float:
         """The highest posterior density among a few ridges and noises."""
-        noises = np.linspace(-12.0, 0.0, 7)
+        rules = current().regression
         return max(
             self.log_posterior(np.array([ridge, 0.0, noise]))
-            for ridge in np.linspace(-12.0, 4.0, 9)
-            for noise in noises
+            for ridge in rules.log_ridges
+            for noise in rules.log_noises
         )
 
     def mean_log_density(self, log: Array) -> float:

@@ -86,7 +86,7 @@ def fit_mixture(
 def _exact(
     problem: Problem, covariance: Covariance, samples: int, rng: np.random.Generator
 ) -> Fit[GaussianProcess]:
-    """A process on all observations. Of many, some teach its lengthscales, and it has fewer samples of them."""
+    """A process on all observations. Of many, some teach its lengthscales, and fewer are sampled."""
     most = current().process.teachers
     if len(problem.x) > most:
         samples = min(samples, current().sparse.samples)

@@ -51,10 +51,6 @@ LEAST_PACKED = 8192
 # HDF5 of 2016 and later can read this layout. An archive's many small objects take a seventh less
 # room in it than in the oldest layout.
 LAYOUT: dict[str, Any] = {"libver": ("v110", "v110"), "locking": False}
-# A replaced model leaves a gap, and each append adds a few per cent of a model to the gaps. Up to
-# this many iterations each append closes them, which takes no longer than a plain copy. After that
-# only the powers of two do.
-SQUEEZED = 32
 # The outcomes of a batch; or parts, each with some proposals and their outcomes.
 Outcomes = list[Outcome] | Iterator[tuple[list[Proposal], list[Outcome]]]
 DEPTH = 200  # of metadata; an evaluation stores far less
@@ -125,15 +121,17 @@ def _checked_header(path: Path, identity: dict[str, Any]) -> Header | None:
 
 
 def _copy_archive(path: Path, to: Path, header: Header, replaced: bool, statuses: Any) -> bool:
-    """Copy an archive. Now and then, leave out the model that the next one replaces.
+    """Copy an archive. At powers of two, leave out the model that the next one replaces.
 
+    A replaced model leaves a gap, and each append adds a few per cent of a model to the gaps. A copy that
+    closes them has to be checked as a whole.
     statuses: the type of a column that has the statuses to write.
 
     Returns whether it was a plain copy.
     """
     t = header.iterations
     with reading(path) as file:
-        if replaced and (t < SQUEEZED or t & (t - 1) == 0) and (outdated := _outdated(file, t)):
+        if replaced and t & (t - 1) == 0 and (outdated := _outdated(file, t)):
             with h5py.File(to, "w", **LAYOUT) as target:
                 _copy_without(file, target, outdated)
             return False

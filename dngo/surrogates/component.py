@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from dngo.surrogates.numerics import cosine
 from dngo.types import Array, Group
 
 
@@ -142,7 +143,7 @@ class Modulated:
         d = max(x.shape[1], 1)
         normal = np.random.default_rng(self.seed).standard_normal((x.shape[1], WAVES))
         angles = x @ (normal / (LENGTH * np.sqrt(d)))
-        return mean, np.sqrt(variance), np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+        return mean, np.sqrt(variance), cosine(np.hstack([angles, angles - 0.5 * np.pi]))
 
 
 class Conditioned(ABC):

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
+from dngo.surrogates.numerics import cosine, silu
 from dngo.surrogates.storage import read, stored_as
 from dngo.types import Array, Group, Rows
 
@@ -59,7 +60,7 @@ class Network:
                 h = h @ w
                 h += b
                 if self.activation == "silu":
-                    h *= expit(h)
+                    silu(h)
                 elif is_relu(self.activation, layer, len(self.weights)):
                     np.maximum(h, 0.0, out=h)
                 else:
@@ -177,8 +178,8 @@ class WithWaves:
 
     def features(self, x: Array) -> Array:
         """x: (n, d) in the unit cube -> (n, D + m)."""
-        size = self.amplitude * np.sqrt(2.0 / len(self.phases))
-        waves = size * np.cos(x @ self.frequencies + self.phases)
+        waves = cosine(x @ self.frequencies + self.phases)
+        waves *= self.amplitude * np.sqrt(2.0 / len(self.phases))
         return np.hstack([self.learnt.features(x), waves])
 
 

@@ -259,7 +259,8 @@ def slots(view: View) -> Iterator[Check]:
         what = (
             "The next run decides by these times how many batches are in flight (batches_in_flight: auto)."
             if k == "auto"
-            else f"Set batches_in_flight: {k + 1}, so that fits and proposals run during evaluations."
+            else f"Set batches_in_flight: {k + 1}, so that fits and proposals run during evaluations "
+            "(not from Python: there one batch runs at a time)."
         )
         yield Check(
             "note",

@@ -27,8 +27,8 @@ from dngo.study import Study, best_row, entries
 from dngo.types import Array
 
 GO_ON = (
-    "  to go on: raise `iterations` in the configuration and type the same command; in Python, call "
-    "optimize again"
+    "  to go on: raise `iterations` in the configuration and type the same command; in Python, ask for "
+    "more evaluations by the same call"
 )
 
 
@@ -357,8 +357,8 @@ def format_status(data: dict[str, Any]) -> str:
         lines.append(f"Nodes          {node} left out of this run: {why}")
     if data["stopped"]:
         lines.append(f"Stopped        {data['stopped']}")
-    times = ", ".join(f"{k} {v:.0f} s" for k, v in data["stage_seconds"].items())
-    lines.append(f"Time           {times}")
+    times = ", ".join(f"{k} {v:.0f} s" for k, v in data["stage_seconds"].items() if v)
+    lines += [f"Time           {times}"] if times else []
     return "\n".join(lines)
 
 

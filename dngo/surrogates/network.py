@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import expit
 
-from dngo.surrogates.numerics import cosine, silu
+from dngo.surrogates.numerics import cosine
 from dngo.surrogates.storage import read, stored_as
 from dngo.types import Array, Group, Rows
 
@@ -60,7 +60,7 @@ class Network:
                 h = h @ w
                 h += b
                 if self.activation == "silu":
-                    silu(h)
+                    h *= 0.5 + 0.5 * np.tanh(0.5 * h)  # faster than the logistic function
                 elif is_relu(self.activation, layer, len(self.weights)):
                     np.maximum(h, 0.0, out=h)
                 else:

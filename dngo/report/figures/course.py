@@ -164,9 +164,9 @@ def planar(view: View) -> Figure:
         "planar",
         "The whole course",
         "How many evaluations had which value, from the first to the last: the darker a field, the more. "
-        "The line is the best so far. The strip below counts evaluations without an objective. Dark fields "
-        "near the line are points beside good ones; light fields far from it are tries elsewhere. "
-        + _clipped(axis),
+        "The line is the best so far; infeasible points are counted, but not in it. The strip below counts "
+        "evaluations without an objective. Dark fields near the line are points beside good "
+        "ones; light fields far from it are tries elsewhere. " + _clipped(axis),
         figure,
     )
 
@@ -192,9 +192,10 @@ def timeline(view: View) -> Figure | None:
     return Figure(
         "timeline",
         "Where the time went",
-        "The number of evaluations that ran at once, by the time since the first began. "
-        "Gaps are fits, proposals, queues and pauses. Below: the seconds of each stage by "
-        "iteration; each evaluation counts, also if several ran side by side.",
+        "How many evaluations ran at once, on average in each of 400 equal intervals since the first "
+        "began. Gaps are fits, proposals, queues and pauses. Below: the seconds of each stage by "
+        "iteration; each evaluation counts, also if several ran side by side. A study in Python records "
+        "those of its evaluations only.",
         figure,
     )
 

@@ -57,9 +57,12 @@ def slices(view: View, only: Collection[str] = ()) -> Figure | None:
         f"Predictions of the surrogate of iteration {view.model_iteration}. One parameter "
         f"changes; the others stay as in the best point, {view.id(best)}. The line is the "
         "mean, and the band should hold 95 % of outcomes. The darker the background, the "
-        "less likely the point is feasible. Dots are evaluations, most of them far from "
-        "this line. Vertical lines are the bounds, and the star is the best point."
+        "less likely the point is feasible. Dots are all evaluations: most differ from the best point in "
+        "other parameters too, so they need not lie near the line. Vertical lines are the bounds, and "
+        "the star is the best point."
     )
+    if bound := view.on_bound(best):
+        caption += f" It lies on a bound of {', '.join(bound)}."
     if view.space.conditions:
         caption += " Hatched areas are ruled out by a known constraint."
     if inactive:
@@ -109,11 +112,6 @@ def _slice(
         for bound in (column.low, column.high):
             figure.add_vline(x=bound, line={"color": BLACK, "width": 1, "dash": "dot"}, **place)
     figure.update_xaxes(axis_of(column), **place)
-    if column.name in view.on_bound(view.best):
-        figure.add_annotation(
-            text="best on the bound", x=0.5, y=0.97, showarrow=False,
-            xref="x domain", yref="y domain", font={"size": 11}, bgcolor="#fff", **place,
-        )  # fmt: skip
 
 
 def _band(
@@ -199,9 +197,9 @@ def importance(view: View) -> Figure | None:
     return Figure(
         "importance",
         "What matters",
-        f"How much of what varies over the whole space each parameter explains, alone and together with "
-        f"others: Sobol indices of the surrogate of iteration {view.model_iteration}. They describe the "
-        "model, not the objective.",
+        "The share of the variance over the whole space, infeasible parts included, that each parameter "
+        f"causes alone and together with others (Sobol indices). The surrogate of iteration "
+        f"{view.model_iteration} says so; near the best point another parameter may matter more.",
         figure,
     )
 

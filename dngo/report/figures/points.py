@@ -199,8 +199,8 @@ def calibration(view: View) -> Figure | None:
         "calibration",
         "Predicted and observed",
         "What the model predicted of each proposal when it picked it, with a 95 % interval, and what came "
-        f"of it. {overall:.0%} of {int(known.sum()):,} outcomes lie in their intervals. This is a hard "
-        "test, since proposals are picked where the model promises much."
+        f"of it. {overall:.0%} of {int(known.sum()):,} outcomes lie in their intervals; it should be "
+        "near 95 %. Points of the design are left out, as no model predicted them."
         + sampled(len(rows), int(known.sum())),
         figure,
     )
@@ -301,8 +301,9 @@ def batch(view: View) -> Figure | None:
     return Figure(
         "batch",
         f"The last batch, iteration {view.table.iteration[-1]}",
-        "Its points in the order of picking. Above: the acquisition value, by the stage of "
-        "the search that found the point; the stages use different scales. Below: the "
+        "Its points in the order of picking. Above: what each pick promised to gain. Each stage of the "
+        "search (the colours) has a scale of its own, so compare within a stage; 0 means that nothing more "
+        "was expected there. Trust regions are boxes around good points. Below: the "
         "distance to the nearest point that was known or picked earlier, as a share of the parameters' "
         "ranges (root mean square). Near 0, almost the same point is evaluated twice.",
         figure,
@@ -332,9 +333,9 @@ def models(view: View) -> Figure | None:
     return Figure(
         "models",
         "What proposed each batch",
-        "The share of each model in the points of a batch. Local models are Gaussian processes of the "
-        "points near the best ones (trust regions). The other parts belong to the surrogate of the "
-        "whole space, by their weights. Points with no model are those that people "
-        "entered, or come from steps that need no model.",
+        "The share of each model in the points of a batch. Local models are Gaussian processes in boxes "
+        "around good points; once one promises nothing, the next may lie far from the best point. The "
+        "other parts are the whole space's Gaussian process and networks, by their weights in that fit. "
+        "Points with no model are those that people entered, or come from steps that need no model.",
         figure,
     )

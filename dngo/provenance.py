@@ -61,7 +61,7 @@ def environment() -> dict[str, Any]:
     """Versions, commit, machine and threads of this process, and the digest of the rules in use."""
     return {
         "dngo": __version__,
-        "commit": _commit(),
+        "commit": dict(_commit()),
         "rules": current().digest,
         "packages": dict(_versions()),
         "python": sys.version.split()[0],
@@ -128,8 +128,12 @@ def another_processor(made: dict[str, Any]) -> str | None:
     )
 
 
+@functools.cache
 def _commit() -> dict[str, Any]:
-    """The package's git commit, and whether its files differ from it; empty outside a checkout."""
+    """The package's git commit, and whether its files differ from it; empty outside a checkout.
+
+    Asked once: what this process has loaded stays as it is.
+    """
     folder = Path(__file__).resolve().parent
     if workflow_folder() != folder.parent:
         return {}  # a wheel, perhaps in an environment inside some other repository
@@ -149,6 +153,7 @@ def _commit() -> dict[str, Any]:
         return {}
 
 
+@functools.cache
 def _cpu() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():

@@ -70,7 +70,8 @@ def __getattr__(name: str) -> Any:
         from dngo.elsewhere import PACKAGE
 
         if name in PACKAGE:
-            raise AttributeError(f"dngo has no {name}: write {PACKAGE[name]}")
+            # Of `from dngo import NAME` Python drops what another error says.
+            raise ImportError(f"dngo has no {name}: write {PACKAGE[name]}", name=name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 

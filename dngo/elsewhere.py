@@ -36,6 +36,7 @@ PACKAGE = {
     **dict.fromkeys(("visualization", "plot", "plots", "plotting"), "study.figure('progress')"),
     **dict.fromkeys(("load", "load_checkpoint"), "dngo.open('dngo-studies/NAME')"),
     "samplers": "dngo.optuna.Sampler, for a loop of Optuna",
+    **dict.fromkeys(("BayesSearchCV", "OptunaSearchCV"), "dngo.sklearn.DngoSearchCV"),
 }  # fmt: skip
 # Of a study.
 STUDY = {
@@ -116,6 +117,8 @@ ARGUMENTS = {
     **dict.fromkeys(("outcome_constraints", "constraints_func"), "constraints={'heat': '<= 350'}"),
     "parameter_constraints": "space_constraints=['a + b <= 1']",
     "maximize": "dngo.maximize instead of dngo.minimize",
+    **dict.fromkeys(("prior", "distribution", "log_scale"), "log=True: dngo.Float(1e-5, 1, log=True)"),
+    "q": "step",
 }  # fmt: skip
 # Of the command line.
 COMMANDS = {
@@ -135,6 +138,9 @@ COMMANDS = {
 OPTIONS = {
     "--n-trials": "`iterations` and `batch_size` are keys of the configuration",
     "--n-jobs": "after --, Snakemake's: dngo run -- --cores 4",
+    "-j": "after --, Snakemake's: dngo run -- -j 4",
+    "-c": "after --, Snakemake's: dngo run -- -c 4",
+    "--output": "a report's is --html FILE",
     "--jobs": "after --, Snakemake's: dngo run -- --jobs 4",
     "--cores": "after --, Snakemake's: dngo run -- --cores 4",
     "--profile": "after --, Snakemake's: dngo run -- --profile slurm",
@@ -224,6 +230,11 @@ class Elsewhere:
             ours = type(self)._elsewhere.get("params") or "study.table()"
             part = f"[{key!r}]" if ours.endswith("parameters") and isinstance(key, str) else ""
             raise UserError(f"[{key!r}]: write {ours}{part}")
+
+        def keys(self):  # what Python asks for in f(**point)
+            raise UserError(
+                f"write **{type(self)._elsewhere.get('params') or 'study.best().parameters'}"
+            )
 
         def __getattr__(self, name):
             kind = type(self)

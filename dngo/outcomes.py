@@ -492,7 +492,7 @@ def _kind(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"a mapping: {shown(value)}"
     if isinstance(value, list | tuple | set):
-        return f"a list: {shown(value)}"
+        return f'a list: {shown(value)}; report one number, or {{"objective": 0.1, "noise": 0.01}}'
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
         return f"an array of {math.prod(shape)} values"

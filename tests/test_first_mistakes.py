@@ -26,6 +26,13 @@ async def awaited(x: float) -> float:
     return x
 
 
+def imported() -> Any:
+    """What Ax's users type first."""
+    from dngo import AxClient
+
+    return AxClient
+
+
 def yielding(x: float) -> Any:
     """A function that gives its values one after another."""
     yield x
@@ -109,7 +116,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "ask(1).params": (lambda: new().ask(1).params, r"in a list; for each, write point\.parameters"),
     "point.suggest_float": (
         lambda: new().ask(1)[0].suggest_float("x", 0, 1), r"point\.parameters\['NAME'\]"),
-    "study.tell(7, 0.5)": (lambda: new().tell(7, 0.5), r"a dict, a proposal or its id"),
+    "study.tell(7, 0.5)": (lambda: new().tell(7, 0.5), r"\{'x': 0.5\}, or a proposal or its id"),
     "state=": (lambda: told(state="FAIL"), r"unknown name 'state'.*'status'"),
     "trial.suggest_float in f": (
         lambda: minimized(of_a_trial, SPACE, 9), r"suggest_float.*by name: x"),
@@ -158,9 +165,17 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "study.plot_optimization_history": (
         lambda: study().plot_optimization_history(), r"study\.figure\('progress'\)"),
     "tell without a value": (lambda: told(), r"no objective, and no status"),
-    "tell(value, point)": (lambda: new().tell(0.5, 1), r"a dict, a proposal or its id"),
+    "tell(value, point)": (lambda: new().tell(0.5, 1), r"\{'x': 0.5\}, or a proposal or its id"),
     "ask(4) again": (lambda: twice(new()), r"waits for outcomes"),
     "open by a name alone": (lambda: dngo.open("mine"), r"no such file"),
+    "from dngo import AxClient": (imported, r"dngo\.create\('NAME', space\)"),
+    "Float(prior=)": (lambda: dngo.Float(1e-5, 1, prior="log-uniform"), r"log=True"),
+    "Float('x', 0, 1)": (lambda: dngo.Float("x", 0, 1), r"its arguments are low, high"),
+    "dngo.BayesSearchCV": (lambda: dngo.BayesSearchCV, r"dngo\.sklearn\.DngoSearchCV"),
+    "minimize(worker=2)": (lambda: minimized(f, SPACE, 6, worker=2), r"did you mean 'workers'"),
+    "range(5, 1)": (lambda: new_space(("n", range(5, 1))), r"is empty; write dngo\.Int\(1, 9\)"),
+    "f(**point)": (lambda: f(**new().ask(1)[0]), r"\*\*point\.parameters"),
+    "return value, sem": (lambda: minimized(lambda x: (x, 0.1), SPACE, 6), r"report one number, or"),
     "{'loss': ...}": (lambda: minimized(lambda x: {"loss": x}, SPACE, 9), r"'loss'.*'objective'"),
 }  # fmt: skip
 
@@ -183,7 +198,7 @@ def test_there_are_twice_thirty() -> None:
 @pytest.mark.parametrize("typed", MISTAKES)
 def test_a_first_mistake_gets_a_line_that_helps(typed: str) -> None:
     mistake, said = MISTAKES[typed]
-    with pytest.raises((dngo.UserError, AttributeError)) as error:
+    with pytest.raises((dngo.UserError, AttributeError, ImportError)) as error:
         mistake()
     message = str(error.value)
     assert re.search(said, message), message
@@ -226,6 +241,17 @@ def test_keys_of_elsewhere_in_a_configuration(
 
 
 @pytest.mark.parametrize(
+    ("name", "said"), [("f.py", "is a program"), (".", "goes on by the same call")]
+)
+def test_what_is_no_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    (tmp_path / "f.py").write_text("def f(x):\n    return x\n")
+    assert main(["check", str(tmp_path / name)]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["optimize"], "did you mean 'run'"),
@@ -234,6 +260,8 @@ def test_keys_of_elsewhere_in_a_configuration(
         (["dashboard"], "did you mean 'serve'"),
         (["trials"], "did you mean 'best'"),
         (["run", "--n-trials", "100"], "iterations"),
+        (["run", "my.yaml", "-j", "4"], "dngo run -- -j 4"),
+        (["report", "my.yaml", "--output", "r.html"], "--html FILE"),
         (["audit", "my.yaml", "0-1"], "--proposal 7-12"),
         (["tell", "7-12", "0.5"], "--set id=7-12 objective=4.1"),
         (["replay", "my.yaml", "3"], "--iteration 3"),

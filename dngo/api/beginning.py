@@ -25,6 +25,7 @@ from dngo.study import Study
 FOLDER = "dngo-studies"
 # Temporary folders, removed when the process ends.
 _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
+HOW = ("name", "workers", "executor", "progress")  # a function is evaluated, beside the settings
 UNKNOWN = f"{MAIN}:objective"  # of a study without an objective: people report its outcomes
 
 
@@ -99,7 +100,8 @@ def _known(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name in settings:
         if name not in keys:
             raise UserError(
-                f"create: {name} is no setting{nearest(name, keys) or '; known: ' + ', '.join(keys)}"
+                f"create: {name} is no setting"
+                f"{nearest(name, [*keys, *HOW]) or '; known: ' + ', '.join(keys)}"
             )
     told = {name: _named(name, value) for name, value in settings.items() if name != "objective"}
     found: dict[str, Any] = plain(told)

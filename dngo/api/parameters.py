@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dngo.config.placeholders import RESERVED
+from dngo.elsewhere import in_our_words
 from dngo.errors import UserError
 from dngo.outcomes import NAMES
 from dngo.storage.plain import plain, scalar
 from dngo.storage.text import shown
 
 
+@in_our_words
 def Float(
     low: float,
     high: float,
@@ -40,6 +42,7 @@ def Float(
     return _section({**found, "default": default, "active_if": active_if})
 
 
+@in_our_words
 def Int(
     low: int,
     high: int,
@@ -54,6 +57,7 @@ def Int(
     return _section({**found, "default": default, "active_if": active_if})
 
 
+@in_our_words
 def Choice(
     choices: Sequence[Any],
     *,
@@ -164,9 +168,10 @@ def _parameter(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return _section(value)
     if isinstance(value, range):
+        if not value:
+            raise UserError(f"space.{name}: {value} is empty; write dngo.Int(1, 9)")
         step = abs(value.step)
-        low, high = (min(value), max(value)) if len(value) else (0, 0)
-        return Int(low, high, step=step if step > 1 else None)
+        return Int(min(value), max(value), step=step if step > 1 else None)
     if isinstance(value, tuple):
         texts = any(isinstance(each, str) for each in value[:2])
         if len(value) in (2, 3) and value[2:] in ((), ("log",)) and not texts:

@@ -20,6 +20,7 @@ Sections = list[type[BaseModel]]
 # The possible types of a place, by the kind of the section around it.
 Kinds = dict[str, type[BaseModel]]
 
+ENDS = ("bounds", "range", "limits", "interval")  # of a parameter, elsewhere in one key
 # Common names for things that have another name here.
 OTHER_NAMES = {
     "float": "uniform range real double number numeric continuous loguniform log_uniform normal",
@@ -356,6 +357,8 @@ def _unknown_key(mistake: _Mistake) -> str:
     if key.isdecimal():
         return "unknown key; is this a decimal comma? Numbers have a point, as 0.5"
     known = sorted({name for model in here for name in model.model_fields})
+    if key in ENDS and {"low", "high"} <= set(known):
+        return "unknown key; write low: 0 and high: 1"
     return f"unknown key{nearest(key, known) or '; known here: ' + ', '.join(known)}"
 
 

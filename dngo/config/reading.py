@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
 
 MAX_NODES, MAX_DEPTH = 100_000, 200
+PROGRAMS = (".py", ".ipynb", ".sh", ".R", ".jl", ".m")
 # What the YAML reader says, and what the user can do.
 CURES = {
     r"'\\t'": "begin lines with spaces, never with a tab",
@@ -174,6 +175,8 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
     """
     from ruamel.yaml import YAML, YAMLError  # a job of a study reads no YAML
 
+    if path.suffix in PROGRAMS:
+        raise UserError(f"{path}: is a program; `dngo init` writes a configuration that names it")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -181,7 +184,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Lines]:
             f"{path}: there is no such file; name the configuration, or let `dngo init` write one"
         ) from None
     except IsADirectoryError:
-        raise UserError(f"{path}: is a folder; name the configuration in it") from None
+        raise UserError(
+            f"{path}: is a folder; name the configuration in it (a study that was begun in Python goes on "
+            "by the same call there)"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         if is_hdf5(path):
             raise UserError(f"{path}: is an archive; name the study's configuration") from None

@@ -74,8 +74,8 @@ def _record(point: Any, named: bool) -> dict[str, Any]:
         return {"id": point}
     if isinstance(point, Mapping):
         return {str(name): value for name, value in point.items()}
-    which = "a dict, a proposal or its id" if named else "a dict or a proposal"
-    raise UserError(f"a point is {which}, and not {shown(point)}")
+    which = "a proposal or its id" if named else "a proposal"
+    raise UserError(f"a point is a dict such as {{'x': 0.5}}, or {which}, and not {shown(point)}")
 
 
 def _check_order(name: str, values: Any) -> None:

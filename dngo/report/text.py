@@ -228,10 +228,11 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     return lines
 
 
-def gain_in_words(value: float, compared: float, sign: float) -> str:
+def gain_in_words(value: float, compared: float, sign: float, *, both_signs: bool = False) -> str:
     """By how much a value is better or worse than another one; "" if that one is unknown.
 
-    sign: 1 if small values are good, -1 if large ones are. A share says something of values that are
+    sign: 1 if small values are good, -1 if large ones are. both_signs: whether values like these have both,
+    so that a factor says nothing. A share says something of values that are
     near each other, a factor of others with the same sign, and a difference of the rest.
     """
     if not np.isfinite(compared):
@@ -239,7 +240,7 @@ def gain_in_words(value: float, compared: float, sign: float) -> str:
     if value == compared:
         return "the same"
     word = "better" if sign * (compared - value) > 0 else "worse"
-    if value * compared <= 0:
+    if value * compared <= 0 or both_signs:
         return f"{word} by {abs(value - compared):.4g}"
     factor = max(value / compared, compared / value)
     if factor < FACTOR:
@@ -249,10 +250,11 @@ def gain_in_words(value: float, compared: float, sign: float) -> str:
 
 def _gain(view: View, best: int, other: int) -> str:
     """The gain of one row over another: by outcomes, and with noise by the surrogate."""
-    both = [best, other]
+    both, every = [best, other], view.table.objective
+    both_signs = bool((every < 0).any() and (every > 0).any())
 
     def gain(values: Array) -> str:
-        return gain_in_words(float(values[0]), float(values[1]), view.sign)
+        return gain_in_words(float(values[0]), float(values[1]), view.sign, both_signs=both_signs)
 
     outcomes = view.table.objective[both]
     said = gain(outcomes)

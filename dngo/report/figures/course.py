@@ -165,8 +165,8 @@ def planar(view: View) -> Figure:
         "The whole course",
         "How many evaluations had which value, from the first to the last: the darker a field, the more. "
         "The line is the best so far; infeasible points are counted, but not in it. The strip below counts "
-        "evaluations without an objective. Dark fields near the line are points beside good "
-        "ones; light fields far from it are tries elsewhere. " + _clipped(axis),
+        "evaluations without an objective. Dark fields near the line: many values almost as "
+        "good; fields far from it: tries elsewhere. " + _clipped(axis),
         figure,
     )
 
@@ -194,8 +194,8 @@ def timeline(view: View) -> Figure | None:
         "Where the time went",
         "How many evaluations ran at once, on average in each of 400 equal intervals since the first "
         "began. Gaps are fits, proposals, queues and pauses. Below: the seconds of each stage by "
-        "iteration; each evaluation counts, also if several ran side by side. A study in Python records "
-        "those of its evaluations only.",
+        "iteration; each evaluation counts, also if several ran side by side. From Python only evaluations "
+        "are recorded, and fits and proposals are the gaps above.",
         figure,
     )
 

@@ -57,10 +57,12 @@ def slices(view: View, only: Collection[str] = ()) -> Figure | None:
         f"Predictions of the surrogate of iteration {view.model_iteration}. One parameter "
         f"changes; the others stay as in the best point, {view.id(best)}. The line is the "
         "mean, and the band should hold 95 % of outcomes. The darker the background, the "
-        "less likely the point is feasible. Dots are all evaluations: most differ from the best point in "
-        "other parameters too, so they need not lie near the line. Vertical lines are the bounds, and "
+        "less likely the point is feasible. Dots are evaluations: most differ from the best point in "
+        "other parameters too, so they need not lie near the line; those at the foot have no objective. "
+        "Squares with bars are the mean and 95 % of a choice. Vertical lines are the bounds, and "
         "the star is the best point."
     )
+    caption += f" {axis.outside}" if axis.outside else ""
     if bound := view.on_bound(best):
         caption += f" It lies on a bound of {', '.join(bound)}."
     if view.space.conditions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dngo.batch import STATUSES
@@ -156,6 +158,8 @@ def calibration(view: View) -> Figure | None:
         return None
     rows = sample(view, np.flatnonzero(known))
     axis = scale(view)
+    shown = view.table.objective[known]
+    axis = replace(axis, below=int((shown < axis.low).sum()), above=int((shown > axis.high).sum()))
     centre, _ = view.units.interval(mean[rows], std[rows], 0.0)
     low, high = view.units.interval(mean[rows], std[rows], 1.96)
     figure = subplots(1, 2, height=420, horizontal_spacing=0.16, panel=340)
@@ -198,9 +202,9 @@ def calibration(view: View) -> Figure | None:
     return Figure(
         "calibration",
         "Predicted and observed",
-        "What the model predicted of each proposal when it picked it, with a 95 % interval, and what came "
-        f"of it. {overall:.0%} of {int(known.sum()):,} outcomes lie in their intervals; it should be "
-        "near 95 %. Points of the design are left out, as no model predicted them."
+        "What the model predicted of each proposal that ended ok when it picked it, with a 95 % interval, "
+        f"and what came of it. {overall:.0%} of {int(known.sum()):,} outcomes lie in their intervals; it "
+        "should be near 95 %. Points of the design are left out, as no model predicted them."
         + sampled(len(rows), int(known.sum())),
         figure,
     )
@@ -301,9 +305,9 @@ def batch(view: View) -> Figure | None:
     return Figure(
         "batch",
         f"The last batch, iteration {view.table.iteration[-1]}",
-        "Its points in the order of picking. Above: what each pick promised to gain. Each stage of the "
-        "search (the colours) has a scale of its own, so compare within a stage; 0 means that nothing more "
-        "was expected there. Trust regions are boxes around good points. Below: the "
+        "Its points in the order of picking. Above: what the model of the whole space expected of each "
+        "pick. It chose the joint picks. Those of trust regions, boxes around good points, were chosen by "
+        "a local model, so theirs may be near 0 although that model promised more. Below: the "
         "distance to the nearest point that was known or picked earlier, as a share of the parameters' "
         "ranges (root mean square). Near 0, almost the same point is evaluated twice.",
         figure,

@@ -668,8 +668,8 @@ def test_an_export_of_a_study_of_before_is_told_as_it_was(
         ({"x": "1_0", "y": 0.5}, "x: '1_0' is not a number"),
         ({"x": np.array([0.1, 0.2]), "y": 0.5}, "x: array.* is not a number"),
         ({"x": 10**400, "y": 0.5}, "x: .* is outside 0 to 1"),
-        (5, "a point is a dict or a proposal, and not 5"),
-        (["0-1"], "a point is a dict or a proposal, and not '0-1'"),
+        (5, "a point is a dict such as {'x': 0.5}, or a proposal, and not 5"),
+        (["0-1"], "a point is a dict such as {'x': 0.5}, or a proposal, and not '0-1'"),
     ],
 )
 def test_what_is_no_point_is_not_added(tmp_path: Path, points: Any, words: str) -> None:

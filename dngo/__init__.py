@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
         from dngo.elsewhere import PACKAGE
 
         if name in PACKAGE:
-            # Of `from dngo import NAME` Python drops what another error says.
+            # In `from dngo import NAME` Python drops the text of an AttributeError.
             raise ImportError(f"dngo has no {name}: write {PACKAGE[name]}", name=name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

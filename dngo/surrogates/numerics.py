@@ -49,8 +49,8 @@ def with_task(x: Array, inputs: int) -> Array:
 def cosine(angles: Array) -> Array:
     """The cosine of each angle, (n, m): most of what random waves cost.
 
-    By the tangent of half the angle: NumPy has vectors for tangents in double precision, and none for
-    cosines.
+    By the tangent of half the angle: in double precision NumPy computes tangents several at once, and
+    cosines one by one.
     """
     found = np.empty_like(angles)
     for first in range(0, len(angles), 64):  # what a processor has at hand

@@ -194,8 +194,8 @@ def timeline(view: View) -> Figure | None:
         "Where the time went",
         "How many evaluations ran at once, on average in each of 400 equal intervals since the first "
         "began. Gaps are fits, proposals, queues and pauses. Below: the seconds of each stage by "
-        "iteration; each evaluation counts, also if several ran side by side. From Python only evaluations "
-        "are recorded, and fits and proposals are the gaps above.",
+        "iteration; each evaluation counts, also if several ran side by side. A study in Python has no "
+        "times of fits and proposals: they are the gaps above.",
         figure,
     )
 

@@ -231,9 +231,9 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
 def gain_in_words(value: float, compared: float, sign: float, *, both_signs: bool = False) -> str:
     """By how much a value is better or worse than another one; "" if that one is unknown.
 
-    sign: 1 if small values are good, -1 if large ones are. both_signs: whether the study's values have both,
-    so that a factor says nothing. A share says something of values that are
-    near each other, a factor of others with the same sign, and a difference of the rest.
+    sign: 1 if small values are good, -1 if large ones are. both_signs: whether the study's values have
+    both, so that a factor says nothing. A share says something of values that are near each other, a
+    factor of others with the same sign, and a difference of the rest.
     """
     if not np.isfinite(compared):
         return ""

@@ -202,9 +202,9 @@ def calibration(view: View) -> Figure | None:
     return Figure(
         "calibration",
         "Predicted and observed",
-        "For each proposal that ended ok: what the model predicted when it picked it, with a 95 % interval, "
-        f"and what came of it. {overall:.0%} of {int(known.sum()):,} outcomes lie in their intervals; it "
-        "should be near 95 %. Points of the design are left out, as no model predicted them."
+        "For each proposal that ended ok: what the model predicted when it picked it, with a 95 % "
+        f"interval, and what came of it. {overall:.0%} of {int(known.sum()):,} outcomes lie in their "
+        "intervals; it should be near 95 %. Points of the design are left out, as no model predicted them."
         + sampled(len(rows), int(known.sum())),
         figure,
     )

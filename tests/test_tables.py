@@ -59,8 +59,10 @@ def test_every_results_file_says_its_version_and_its_command(path: Path) -> None
     assert len(set(rows[0])) == len(rows[0]) and all(rows[0])
 
 
-def test_comments_name_sections_of_what_was_tried() -> None:
-    sections = [title.lower() for title in re.findall(r"^##+ (.*)$", TRIED, re.MULTILINE)]
+def test_comments_name_rows_of_what_was_tried() -> None:
+    # A heading, or the first cell of a row.
+    titles = re.findall(r"^(?:##+ (.*)|\| ([A-Z][^|]*) \|.*)$", TRIED, re.MULTILINE)
+    sections = ["".join(title).lower() for title in titles]
     named = []
     for path in sorted((ROOT / "dngo").rglob("*.py")):
         text = re.sub(r"\n\s*#? ?", " ", path.read_text())

@@ -3,7 +3,7 @@
     python tests/prose.py                     # each finding with its place; exit status 1 if there is one
     python tests/prose.py --sample 100 [SEED] # random sentences, to be read by someone in a hurry
 
-What to write instead stands in docs/style.md. Code, names in backticks and links are not prose.
+Each finding says what to write instead. Code, names in backticks and links are not prose.
 """
 
 from __future__ import annotations

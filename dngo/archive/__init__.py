@@ -27,38 +27,3 @@ from dngo.archive.reading import (
 from dngo.archive.texts import read_entered, read_metadata, read_repeated, read_unchosen
 from dngo.archive.verification import verify
 from dngo.archive.writing import Outcomes, append
-
-__all__ = [
-    "FORMAT_VERSION",
-    "Foreseen",
-    "Header",
-    "Outcomes",
-    "Table",
-    "append",
-    "check",
-    "contents",
-    "copy_surrogate",
-    "fit_summary",
-    "flat_columns",
-    "foreseen",
-    "iteration_attributes",
-    "latest_surrogate",
-    "model_digest",
-    "prefix_digest",
-    "read_batch",
-    "read_curves",
-    "read_entered",
-    "read_header",
-    "read_metadata",
-    "read_outcomes",
-    "read_repeated",
-    "read_space",
-    "read_surrogate",
-    "read_table",
-    "read_told",
-    "read_unchosen",
-    "reading",
-    "receipt",
-    "verify",
-    "words",
-]

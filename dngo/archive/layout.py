@@ -130,6 +130,27 @@ TRANSFER_ATTRIBUTES: dict[str, type] = {
 TRANSFER_ARRAYS = ("v", "x", "y")
 
 
+def tables(identity: dict[str, Any], parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The groups whose columns have a value for each row: the columns of each, with their types.
+
+    The rows as matrices, `v` and `x`, stand beside the columns of `proposals`.
+    parameters: the types of the parameters' columns.
+    """
+    found = {
+        "proposals": PROPOSAL_COLUMNS,
+        "proposals/parameters": parameters,
+        "outcomes": OUTCOME_COLUMNS,
+        "outcomes/constraints": dict.fromkeys(identity["constraints"], "i1"),
+    }
+    if numbers := identity.get("thresholds"):
+        found["outcomes/numbers"] = dict.fromkeys(numbers, "f8")
+    if several := identity.get("objectives"):
+        groups = [f"proposals/{name}" for name in PROPOSAL_GROUPS]
+        groups += [f"outcomes/{name}" for name in OUTCOME_GROUPS]
+        found |= {group: dict.fromkeys(several, "f8") for group in groups}
+    return found
+
+
 def foreseen_columns(dataset: h5py.Dataset) -> list[tuple[str, str]]:
     """The names of the columns of a surrogate's `foreseen`, in order; raises ValueError if it has
     none.

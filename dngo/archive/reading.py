@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
+from dngo.archive import layout
 from dngo.archive.digests import genesis_digest
 from dngo.archive.identity import check_identity
-from dngo.archive.layout import (
-    FORMAT_VERSION,
-    OUTCOME_COLUMNS,
-    OUTCOME_GROUPS,
-    PROPOSAL_COLUMNS,
-    PROPOSAL_GROUPS,
-    group_of,
-    plain,
-    values_of,
-    words,
-)
 from dngo.archive.progress import fields as reported
 from dngo.archive.structure import check_archive, check_header, check_structure, space_of
 from dngo.batch import INVALID, RAN, STATUSES, TOLD, Batch, Context, Outcome, Proposal
@@ -83,6 +73,37 @@ class Table:
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     objectives: dict[str, np.ndarray] = field(default_factory=dict)
     noises: dict[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        space: Space,
+        told: Sequence[tuple[Proposal, Outcome]],
+        constraints: Iterable[str],
+        numbers: Iterable[str],
+        objectives: Iterable[str],
+    ) -> Table:
+        """Proposals and outcomes that no archive has, as rows; the rest are the names in a study."""
+        proposals, outcomes = [p for p, _ in told], [o for _, o in told]
+        v = space.from_parameters([p.parameters for p in proposals])
+
+        def column(kind: str, name: str) -> np.ndarray:
+            return np.array([getattr(o, kind).get(name, np.nan) for o in outcomes], dtype=float)
+
+        return cls(
+            iteration=np.array([p.iteration for p in proposals], dtype=int),
+            slot=np.array([p.slot for p in proposals], dtype=int),
+            v=v,
+            x=space.encode(v),
+            status=np.array([o.status for o in outcomes], dtype=str),
+            **{n: np.array([getattr(o, n) for o in outcomes]) for n in _OUTCOME_NUMBERS},
+            constraints={n: column("constraints", n) for n in constraints},
+            numbers={n: column("numbers", n) for n in numbers},
+            objectives={n: column("objectives", n) for n in objectives},
+            noises={n: column("noises", n) for n in objectives},
+            told=np.ones(len(told), dtype=bool),
+            stage=np.array([p.stage for p in proposals], dtype=str),
+        )
 
     @property
     def has_objective(self) -> np.ndarray:
@@ -142,26 +163,7 @@ class Table:
         """The same table with further rows for outcomes from elsewhere."""
         if not told:
             return self
-        proposals, outcomes = zip(*told, strict=True)
-        v = space.from_parameters([p.parameters for p in proposals])
-        rows = {n: [getattr(o, n) for o in outcomes] for n in ("status", *_OUTCOME_NUMBERS)}
-
-        def column(kind: str, name: str) -> np.ndarray:
-            return np.array([getattr(o, kind).get(name, np.nan) for o in outcomes], dtype=float)
-
-        further = Table(
-            iteration=np.array([p.iteration for p in proposals]),
-            slot=np.array([p.slot for p in proposals]),
-            v=v,
-            x=space.encode(v),
-            **{n: np.array(values) for n, values in rows.items()},
-            constraints={n: column("constraints", n) for n in self.constraints},
-            numbers={n: column("numbers", n) for n in self.numbers},
-            objectives={n: column("objectives", n) for n in self.objectives},
-            noises={n: column("noises", n) for n in self.noises},
-            told=np.ones(len(told), dtype=bool),
-            stage=np.array([p.stage for p in proposals]),
-        )
+        further = Table.of(space, told, self.constraints, self.numbers, self.objectives)
 
         def joined(before: Any, after: Any) -> Any:
             if isinstance(before, dict):
@@ -234,10 +236,10 @@ def _check_format(path: Path, file: h5py.File) -> None:
     version = file.attrs.get("format_version")
     if version is None:
         raise UserError(f"{path}: is an HDF5 file but not a dngo archive; nothing was changed")
-    if version > FORMAT_VERSION:
+    if version > layout.FORMAT_VERSION:
         raise UserError(
             f"{path}: has format {version}, but this dngo reads formats up to "
-            f"{FORMAT_VERSION}; nothing was changed; update dngo"
+            f"{layout.FORMAT_VERSION}; nothing was changed; update dngo"
         )
 
 
@@ -311,8 +313,8 @@ def _read_table(file: h5py.File, rows: int, thresholds: Mapping[str, Threshold])
         numbers={n: o["numbers"][n][:rows] for n in o.get("numbers", ())},
         objectives={n: o["objectives"][n][:rows] for n in o.get("objectives", ())},
         noises={n: o["noises"][n][:rows] for n in o.get("noises", ())},
-        told=np.isin(words(p["source"], rows), TOLD),
-        stage=words(p["stage"], rows) if "stage" in p else np.full(rows, "", dtype=object),
+        told=np.isin(layout.words(p["source"], rows), TOLD),
+        stage=layout.words(p["stage"], rows) if "stage" in p else np.full(rows, "", dtype=object),
     )
     return table.judged(thresholds) if thresholds and len(table) else table
 
@@ -320,7 +322,7 @@ def _read_table(file: h5py.File, rows: int, thresholds: Mapping[str, Threshold])
 def iteration_attributes(path: Path, iteration: int) -> dict[str, Any]:
     """The attributes of one merged iteration: its configuration, digests and environment."""
     with reading(path) as file:
-        return {k: plain(v) for k, v in file[f"iterations/{iteration}"].attrs.items()}
+        return {k: layout.plain(v) for k, v in file[f"iterations/{iteration}"].attrs.items()}
 
 
 def read_batch(path: Path, iteration: int, space: Space) -> Batch:
@@ -330,11 +332,11 @@ def read_batch(path: Path, iteration: int, space: Space) -> Batch:
     part = slice(first, first + rows)
     with reading(path) as file:
         p = file["proposals"]
-        columns = {n: values_of(p[n], part) for n in PROPOSAL_COLUMNS if n in p}
+        columns = {n: layout.values_of(p[n], part) for n in layout.PROPOSAL_COLUMNS if n in p}
         if "origin" in columns:
             columns["origin"] = [json.loads(text) if text else {} for text in columns["origin"]]
         parameters = space.to_parameters(p["v"][part])
-        several: dict[str, Any] = {g: group_of(p, g, part) for g in PROPOSAL_GROUPS}
+        several: dict[str, Any] = {g: layout.group_of(p, g, part) for g in layout.PROPOSAL_GROUPS}
     proposals = [
         Proposal(
             parameters=parameters[i],
@@ -379,10 +381,10 @@ def read_outcomes(path: Path, batch: Batch) -> list[Outcome]:
     part = slice(first, first + rows)
     with reading(path) as file:
         o = file["outcomes"]
-        columns = {n: values_of(o[n], part) for n in OUTCOME_COLUMNS}
+        columns = {n: layout.values_of(o[n], part) for n in layout.OUTCOME_COLUMNS}
         flags = {n: o["constraints"][n][part] for n in o["constraints"]}
         numbers = {n: o["numbers"][n][part] for n in o.get("numbers", ())}
-        several: dict[str, Any] = {g: group_of(o, g, part) for g in OUTCOME_GROUPS}
+        several: dict[str, Any] = {g: layout.group_of(o, g, part) for g in layout.OUTCOME_GROUPS}
         progress = reported(file[f"iterations/{batch.iteration}"])
     outcomes = []
     for i, proposal in enumerate(batch.proposals):

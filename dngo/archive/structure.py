@@ -15,26 +15,8 @@ import h5py
 import numpy as np
 from pydantic import TypeAdapter
 
-from dngo.archive import progress
+from dngo.archive import layout, progress
 from dngo.archive.digests import chain_problems, iteration_digest
-from dngo.archive.layout import (
-    ALL_STATUS,
-    EARLIER_STATUS,
-    FORMAT_VERSION,
-    ITERATION_ATTRIBUTES,
-    OPTIONAL_ATTRIBUTES,
-    OPTIONAL_COLUMNS,
-    OUTCOME_COLUMNS,
-    OUTCOME_GROUPS,
-    PROPOSAL_COLUMNS,
-    PROPOSAL_GROUPS,
-    ROOT_ATTRIBUTES,
-    STATUS,
-    TRANSFER_ARRAYS,
-    TRANSFER_ATTRIBUTES,
-    columns_of,
-    foreseen_columns,
-)
 from dngo.batch import STATUSES
 from dngo.fronts import MOST
 from dngo.space import Space
@@ -52,7 +34,7 @@ def check_header(file: h5py.File, size: int) -> None:
     """
     if not _is_ours(file):
         return
-    attributes = _attributes(file, ROOT_ATTRIBUTES)
+    attributes = _attributes(file, layout.ROOT_ATTRIBUTES)
     space_of(attributes["identity"])
     if len(_member(file, "iterations")) != attributes["iterations"]:
         raise Unsound(f"it counts {attributes['iterations']} iterations, but has others")
@@ -96,34 +78,25 @@ def check_appended(file: h5py.File, size: int, rows: int, iterations: int) -> No
 def _check_parts(
     file: h5py.File, size: int, known_rows: int = 0, known_iterations: int = 0
 ) -> None:
-    columns = ("/proposals/", "/outcomes/")
-
     def known(name: str) -> float:
-        if name.startswith(columns):
+        if name.startswith(("/proposals/", "/outcomes/")):
             return known_rows
         number = name.removeprefix("/iterations/")
         return math.inf if number.isdecimal() and int(number) < known_iterations else 0
 
     check_tree(file, size, known)
-    root = _attributes(file, ROOT_ATTRIBUTES)
+    root = _attributes(file, layout.ROOT_ATTRIBUTES)
     rows, space = root["rows"], space_of(root["identity"])
-    proposals, outcomes = _member(file, "proposals"), _member(file, "outcomes")
-    _columns(proposals, PROPOSAL_COLUMNS, rows)
-    _columns(outcomes, OUTCOME_COLUMNS, rows)
-    _columns(_member(proposals, "parameters"), {c.name: None for c in space.columns}, rows)
-    names = root["identity"]["constraints"]
-    _columns(_member(outcomes, "constraints"), dict.fromkeys(names, "i1"), rows)
-    if numbers := root["identity"].get("thresholds"):
-        _columns(_member(outcomes, "numbers"), dict.fromkeys(numbers, "f8"), rows)
-    several = dict.fromkeys(root["identity"].get("objectives", ()), "f8")
-    groups = [(proposals, PROPOSAL_GROUPS), (outcomes, OUTCOME_GROUPS)] if several else []
-    for table, inside in groups:
-        for name in inside:
-            _columns(_member(table, name), several, rows)
+    parameters = {c.name: None for c in space.columns}
+    for place, columns in layout.tables(root["identity"], parameters).items():
+        table, _, inside = place.partition("/")
+        group = _member(file, table)
+        _columns(_member(group, inside) if inside else group, columns, rows)
+    proposals, outcomes = file["proposals"], file["outcomes"]
     _points(_array(proposals, "v", (rows, space.k)), space, known_rows)
     _array(proposals, "x", (rows, space.d))
     # This checks columns as well to which nothing refers.
-    for column in [*columns_of(proposals), *columns_of(outcomes)]:
+    for column in [*layout.columns_of(proposals), *layout.columns_of(outcomes)]:
         if column.shape[:1] != (rows,):
             raise Unsound(f"{column.name}: has shape {column.shape}, but {rows} rows are expected")
     _outcomes(outcomes, known_rows)
@@ -135,7 +108,7 @@ def _check_parts(
 
 def _is_ours(file: h5py.File) -> bool:
     version = file.attrs.get("format_version")
-    return version is not None and int(version) <= FORMAT_VERSION
+    return version is not None and int(version) <= layout.FORMAT_VERSION
 
 
 # ---- attributes and members ---------------------------------------------------------------------
@@ -209,12 +182,12 @@ def _array(group: h5py.Group, name: str, shape: tuple[int, ...], kinds: str = "i
 
 def _columns(group: h5py.Group, columns: Mapping[str, Any], rows: int) -> None:
     for name, kind in columns.items():
-        if name in OPTIONAL_COLUMNS and name not in group:
+        if name in layout.OPTIONAL_COLUMNS and name not in group:
             continue
-        if kind is STATUS:
+        if kind is layout.STATUS:
             dataset = _array(group, name, (rows,), "u")
-            names = [h5py.check_enum_dtype(known) for known in (STATUS, EARLIER_STATUS, ALL_STATUS)]
-            if h5py.check_enum_dtype(dataset.dtype) not in names:
+            known = (layout.STATUS, layout.EARLIER_STATUS, layout.ALL_STATUS)
+            if h5py.check_enum_dtype(dataset.dtype) not in map(h5py.check_enum_dtype, known):
                 raise Unsound(f"{dataset.name}: has names other than {', '.join(STATUSES)}")
         else:
             # The space does not say whether a parameter's column has numbers or the text of
@@ -283,7 +256,7 @@ def _iterations(
         raise Unsound(f"it counts {iterations} iterations, but has {len(group)}")
     for t in range(first_iteration, iterations):
         record = _member(group, str(t))
-        found = _attributes(record, ITERATION_ATTRIBUTES, OPTIONAL_ATTRIBUTES)
+        found = _attributes(record, layout.ITERATION_ATTRIBUTES, layout.OPTIONAL_ATTRIBUTES)
         first, size = found["first_row"], found["rows"]
         if first != row or first + size > rows:
             raise Unsound(f"{record.name}: starts at row {first}, but row {row} is expected")
@@ -328,7 +301,7 @@ def _surrogate(group: h5py.Group, rows: int) -> None:
     if "model" in group or not replaceable:
         _member(group, "model")
     if "foreseen" in group:
-        width = len(foreseen_columns(group["foreseen"]))
+        width = len(layout.foreseen_columns(group["foreseen"]))
         _array(group, "foreseen", (rows, width), "f")
 
 
@@ -336,10 +309,10 @@ def check_transfer(group: h5py.Group, space: Space) -> None:
     """Raise Unsound unless a group holds evaluations of earlier studies."""
     for i in range(len(group)):
         part = _member(group, str(i))
-        _attributes(part, TRANSFER_ATTRIBUTES)
+        _attributes(part, layout.TRANSFER_ATTRIBUTES)
         y = part.get("y")
         rows = len(y) if isinstance(y, h5py.Dataset) and y.ndim == 1 else 0
-        for name, width in zip(TRANSFER_ARRAYS, ((space.k,), (space.d,), ()), strict=True):
+        for name, width in zip(layout.TRANSFER_ARRAYS, ((space.k,), (space.d,), ()), strict=True):
             _array(part, name, (rows, *width), "f")
         for name, number in part.get("numbers", {}).items():
             value = number.get("value") if isinstance(number, h5py.Group) else None

@@ -9,16 +9,8 @@ from pathlib import Path
 
 import h5py
 
+from dngo.archive import layout
 from dngo.archive.digests import chain_problems, recorded_columns
-from dngo.archive.layout import (
-    ITERATION_ATTRIBUTES,
-    OPTIONAL_COLUMNS,
-    OUTCOME_COLUMNS,
-    OUTCOME_GROUPS,
-    PROPOSAL_COLUMNS,
-    PROPOSAL_GROUPS,
-    ROOT_ATTRIBUTES,
-)
 from dngo.archive.reading import reading
 from dngo.archive.structure import space_of
 
@@ -46,28 +38,19 @@ def verify(path: Path) -> list[str]:
 def additions(file: h5py.File) -> list[str]:
     """A line for each group, dataset and attribute that is unknown, or required but missing."""
     identity = json.loads(file.attrs["identity"])
-    tables = ("proposals", "outcomes", "iterations")
-    columns = [c.name for c in space_of(identity).columns]
-    numbers, several = identity.get("thresholds", []), identity.get("objectives", {})
-    proposed, came = (groups if several else () for groups in (PROPOSAL_GROUPS, OUTCOME_GROUPS))
     iterations = [str(t) for t in range(int(file.attrs["iterations"]))]
+    members = layout.tables(identity, {c.name: None for c in space_of(identity).columns})
     found = [
-        *_beside(file, [*tables, "transfer"], ROOT_ATTRIBUTES),
-        *_beside(file["proposals"], [*PROPOSAL_COLUMNS, "v", "x", "parameters", *proposed]),
-        *_beside(file["proposals/parameters"], columns),
-        *_beside(
-            file["outcomes"],
-            [*OUTCOME_COLUMNS, "constraints", *["numbers"] * bool(numbers), *came],
-        ),
-        *(f for group in proposed for f in _beside(file["proposals"][group], several)),
-        *(f for group in came for f in _beside(file["outcomes"][group], several)),
-        *_beside(file["outcomes/constraints"], identity["constraints"]),
-        *(_beside(file["outcomes/numbers"], numbers) if numbers else []),
-        *_beside(file["iterations"], iterations),
+        *_beside(file, ["proposals", "outcomes", "iterations", "transfer"], layout.ROOT_ATTRIBUTES)
     ]
+    for place, columns in members.items():
+        inside = [name.split("/")[1] for name in members if name.startswith(f"{place}/")]
+        matrices = ["v", "x"] if place == "proposals" else []
+        found += _beside(file[place], [*columns, *matrices, *inside])
+    found += _beside(file["iterations"], iterations)
     for t in iterations:
         record = file["iterations"][t]
-        found += _beside(record, ["surrogate", "progress"], ITERATION_ATTRIBUTES)
+        found += _beside(record, ["surrogate", "progress"], layout.ITERATION_ATTRIBUTES)
         if "progress" in record:
             found += _beside(record["progress"], ["points", "stops"])
         found += _before_their_time(file["proposals"], record)
@@ -119,9 +102,9 @@ def _beside(
 def _before_their_time(proposals: h5py.Group, record: h5py.Group) -> Iterator[str]:
     """A line for each column that has values in rows older than the column."""
     first, rows = int(record.attrs["first_row"]), int(record.attrs["rows"])
-    for name in set(OPTIONAL_COLUMNS) & set(proposals) - set(recorded_columns(record)):
+    for name in set(layout.OPTIONAL_COLUMNS) & set(proposals) - set(recorded_columns(record)):
         column = proposals[name].asstr() if proposals[name].dtype.kind == "O" else proposals[name]
-        if any(value != OPTIONAL_COLUMNS[name] for value in column[first : first + rows]):
+        if any(value != layout.OPTIONAL_COLUMNS[name] for value in column[first : first + rows]):
             yield (
                 f"{proposals[name].name}: has values in {record.name}, but that iteration "
                 "recorded none"

@@ -22,19 +22,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from dngo.archive import predictions, progress
+from dngo.archive import layout, predictions, progress
 from dngo.archive.digests import genesis_digest, iteration_digest, model_digest
-from dngo.archive.layout import (
-    ALL_STATUS,
-    FORMAT_VERSION,
-    OPTIONAL_COLUMNS,
-    OUTCOME_COLUMNS,
-    OUTCOME_GROUPS,
-    PROPOSAL_COLUMNS,
-    PROPOSAL_GROUPS,
-    STATUS,
-    TEXT,
-)
 from dngo.archive.reading import Header, read_header, reading, receipt
 from dngo.archive.structure import check_appended, check_archive, space_of
 from dngo.batch import STATUSES, STOPPED, Batch, Outcome, Proposal
@@ -94,7 +83,7 @@ def append(
                     f"follow; type the same command again"
                 )
             with replacing(path) as temporary:
-                statuses = _statuses(outcomes) if isinstance(outcomes, list) else ALL_STATUS
+                statuses = _statuses(outcomes) if isinstance(outcomes, list) else layout.ALL_STATUS
                 same = header and _copy_archive(
                     path, temporary, header, surrogate is not None, statuses
                 )
@@ -135,7 +124,7 @@ def _copy_archive(path: Path, to: Path, header: Header, replaced: bool, statuses
             with h5py.File(to, "w", **LAYOUT) as target:
                 _copy_without(file, target, outdated)
             return False
-        has_columns = all(name in file["proposals"] for name in OPTIONAL_COLUMNS)
+        has_columns = all(name in file["proposals"] for name in layout.OPTIONAL_COLUMNS)
         of_today = has_columns and _knows(file["outcomes/status"], statuses)
     shutil.copyfile(path, to)
     return of_today
@@ -189,31 +178,17 @@ def _create(
     transfer: Path | None,
 ) -> None:
     file.attrs["format"] = "dngo archive"
-    file.attrs["format_version"] = FORMAT_VERSION
+    file.attrs["format_version"] = layout.FORMAT_VERSION
     file.attrs["identity"] = json.dumps(identity)
     file.attrs["rows"] = 0
     file.attrs["iterations"] = 0
-    proposals, outcomes = file.create_group("proposals"), file.create_group("outcomes")
-    for name, dtype in PROPOSAL_COLUMNS.items():
-        _column(proposals, name, dtype)
-    for name, dtype in OUTCOME_COLUMNS.items():
-        _column(outcomes, name, dtype)
-    _column(proposals, "v", "f8", space.k)
-    _column(proposals, "x", "f8", space.d)
-    parameters = proposals.create_group("parameters")
-    for column in space.columns:
-        _column(parameters, column.name, "f8" if column.choices is None else TEXT)
-    flags = outcomes.create_group("constraints")
-    for name in identity["constraints"]:
-        _column(flags, name, "i1")
-    if identity.get("thresholds"):
-        numbers = outcomes.create_group("numbers")
-        for name in identity["thresholds"]:
-            _column(numbers, name, "f8")
-    for table, groups in ((proposals, PROPOSAL_GROUPS), (outcomes, OUTCOME_GROUPS)):
-        for name in identity.get("objectives", ()):
-            for group in groups:
-                _column(table.require_group(group), name, "f8")
+    parameters = {c.name: "f8" if c.choices is None else layout.TEXT for c in space.columns}
+    for place, columns in layout.tables(identity, parameters).items():
+        group = file.create_group(place)
+        for name, dtype in columns.items():
+            _column(group, name, dtype)
+    _column(file["proposals"], "v", "f8", space.k)
+    _column(file["proposals"], "x", "f8", space.d)
     file.create_group("iterations")
     if transfer is not None:
         with our_own(transfer) as source:
@@ -254,7 +229,7 @@ def _append(
     group.attrs["versions"] = json.dumps(batch.versions, sort_keys=True)
     if batch.outlook:
         group.attrs["outlook"] = json.dumps(batch.outlook, sort_keys=True)
-    group.attrs["columns"] = " ".join(OPTIONAL_COLUMNS)
+    group.attrs["columns"] = " ".join(layout.OPTIONAL_COLUMNS)
     group.attrs["environment"] = json.dumps(batch.environment, sort_keys=True)
     group.attrs["merged"] = json.dumps(environment, sort_keys=True)
     group.attrs["seed"] = batch.seed
@@ -331,9 +306,9 @@ def _append_rows(
     """Append proposals and their outcomes, from row `first` on."""
     v = space.from_parameters([p.parameters for p in proposals])
     p, o = file["proposals"], file["outcomes"]
-    for name, before in OPTIONAL_COLUMNS.items():
+    for name, before in layout.OPTIONAL_COLUMNS.items():
         if name not in p:
-            _column(p, name, PROPOSAL_COLUMNS[name])
+            _column(p, name, layout.PROPOSAL_COLUMNS[name])
             _extend(p[name], 0, [before] * first)
     needed = _statuses(outcomes)
     if not _knows(o["status"], needed):
@@ -341,7 +316,7 @@ def _append_rows(
         del o["status"]
         _column(o, "status", needed)
         _extend(o["status"], 0, before)
-    for name in PROPOSAL_COLUMNS:
+    for name in layout.PROPOSAL_COLUMNS:
         values = [getattr(q, name) for q in proposals]
         if name == "origin":
             values = [json.dumps(v, sort_keys=True) if v else "" for v in values]
@@ -354,29 +329,25 @@ def _append_rows(
         if column.choices is not None:
             values = [x if isinstance(x, str) else json.dumps(x) for x in values]
         _extend(p["parameters"][column.name], first, values)
-    for name in OUTCOME_COLUMNS:
+    for name in layout.OUTCOME_COLUMNS:
         values = [getattr(q, name) for q in outcomes]
         if name == "status":
             values = [STATUSES.index(s) for s in values]
         elif name == "metadata":
             values = [json.dumps(storable_tree(m, DEPTH), sort_keys=True) for m in values]
         _extend(o[name], first, values)
-    for name in o["constraints"]:
-        _extend(o["constraints"][name], first, [q.constraints.get(name, -1) for q in outcomes])
-    for name in o.get("numbers", ()):
-        _extend(o["numbers"][name], first, [q.numbers.get(name, np.nan) for q in outcomes])
-    groups = [(p, proposals, g) for g in PROPOSAL_GROUPS] + [
-        (o, outcomes, g) for g in OUTCOME_GROUPS
-    ]
-    for table, records, group in groups:
+    of_outcomes = ("constraints", "numbers", *layout.OUTCOME_GROUPS)
+    groups: list[tuple[Any, Any, str]] = [(p, proposals, group) for group in layout.PROPOSAL_GROUPS]
+    for table, records, group in [*groups, *((o, outcomes, group) for group in of_outcomes)]:
+        unknown = -1 if group == "constraints" else np.nan
         for name in table.get(group, ()):
-            values = [getattr(q, group).get(name, np.nan) for q in records]
+            values = [getattr(q, group).get(name, unknown) for q in records]
             _extend(table[group][name], first, values)
 
 
 def _statuses(outcomes: list[Outcome]) -> Any:
     """The type of a column that can hold the statuses of these outcomes."""
-    return ALL_STATUS if any(q.status == STOPPED for q in outcomes) else STATUS
+    return layout.ALL_STATUS if any(q.status == STOPPED for q in outcomes) else layout.STATUS
 
 
 def _knows(status: h5py.Dataset, needed: Any) -> bool:

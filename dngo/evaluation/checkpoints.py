@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.batch import Outcome, Proposal
-from dngo.evaluation.chunk import Evaluator
+from dngo.evaluation.chunk import Around
 from dngo.evaluation.supervision import StopSignal
 from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
@@ -134,24 +134,15 @@ class Checkpoints:
 
 
 @dataclass(frozen=True)
-class Following:
+class Following(Around):
     """An evaluator that gives each evaluation the checkpoint of its point."""
 
-    evaluator: Evaluator
     checkpoints: Checkpoints
-
-    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """The outcome that earlier starts left behind, if any."""
-        return self.evaluator.adopt(proposal, attempts)
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
         """The outcome of one more start."""
         with self.checkpoints.held(proposal):
-            return self.evaluator.run(proposal, attempts)
-
-    def tidy(self, proposal: Proposal) -> None:
-        """Remove what is no longer needed. Called once the outcome is on disk."""
-        self.evaluator.tidy(proposal)
+            return super().run(proposal, attempts)
 
 
 def _beside(path: Path, ending: str) -> Path:

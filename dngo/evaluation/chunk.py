@@ -62,6 +62,25 @@ class Evaluator(Protocol):
         """Remove what is no longer needed. Called once the outcome is on disk."""
 
 
+@dataclass(frozen=True)
+class Around:
+    """An evaluator around another one, which it asks for everything."""
+
+    evaluator: Evaluator
+
+    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
+        """The outcome that earlier starts left behind, if any."""
+        return self.evaluator.adopt(proposal, attempts)
+
+    def run(self, proposal: Proposal, attempts: int) -> Outcome:
+        """The outcome of one more start."""
+        return self.evaluator.run(proposal, attempts)
+
+    def tidy(self, proposal: Proposal) -> None:
+        """Remove what is no longer needed. Called once the outcome is on disk."""
+        self.evaluator.tidy(proposal)
+
+
 def evaluate(
     proposals: list[Proposal],
     outcome_of: Callable[[Proposal], Path],

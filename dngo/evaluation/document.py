@@ -9,13 +9,13 @@ outcomes.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
 import mmap
 import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +25,7 @@ from dngo import outcomes
 from dngo.evaluation.shortening import shortened
 from dngo.evaluation.unreadable import why, why_file
 from dngo.outcomes import Verdict
+from dngo.storage.files import reading_regular
 from dngo.storage.patience import patiently
 from dngo.storage.plain import MAX_DEPTH, MOST_BYTES, TOO_DEEP
 from dngo.storage.text import number_in, shown
@@ -100,18 +101,12 @@ def read_report(path: Path) -> bytes | None:
     Raises ValueError unless it is a regular file of a sensible size: reading a pipe would wait for
     ever.
     """
-    try:
-        # This way a pipe without a writer opens at once. It is refused below.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    except FileNotFoundError:
-        return None
-    with open(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("the outcome is not a regular file")
-        if os.fstat(descriptor).st_size > MOST_BYTES:
-            with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as whole:
+    with contextlib.suppress(FileNotFoundError), reading_regular(path) as stream:
+        if os.fstat(stream.fileno()).st_size > MOST_BYTES:
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as whole:
                 return shortened(whole)
         return stream.read(MOST_BYTES)
+    return None
 
 
 def adoptable(report: bytes | None, constraints: Constraints) -> Verdict | None:

@@ -22,14 +22,14 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dngo.batch import WORKED, Outcome, Proposal, way
 from dngo.errors import UserError
-from dngo.evaluation.chunk import Evaluator
+from dngo.evaluation.chunk import Around
 from dngo.evaluation.command import CannotStart
 from dngo.storage.claim import Claim
 from dngo.storage.files import read_json, write_json
@@ -281,33 +281,33 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class Watched:
+class Watched(Around):
     """An evaluator that obeys the journal of its run, and writes it.
 
-    limit: `stop.failures`.
+    limit: `stop.failures`. seen: called with each outcome.
     """
 
-    evaluator: Evaluator
     journal: Journal
     limit: int
+    seen: Callable[[Outcome], None] = lambda outcome: None
 
     def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
         """The outcome that earlier starts left behind, if any."""
-        outcome = self.evaluator.adopt(proposal, attempts)
+        outcome = super().adopt(proposal, attempts)
         if outcome is not None:
-            self.journal.note(outcome)
+            self._note(outcome)
         return outcome
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
         """The outcome of one more start; raises Halted if the run may not start it."""
         self.journal.heed(self.limit)
-        outcome = self.evaluator.run(proposal, attempts)
-        self.journal.note(outcome)
+        outcome = super().run(proposal, attempts)
+        self._note(outcome)
         return outcome
 
-    def tidy(self, proposal: Proposal) -> None:
-        """Remove what is no longer needed. Called once the outcome is on disk."""
-        self.evaluator.tidy(proposal)
+    def _note(self, outcome: Outcome) -> None:
+        self.journal.note(outcome)
+        self.seen(outcome)
 
 
 def _documents(lines: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -23,6 +23,7 @@ from typing import Any
 from dngo import outcomes
 from dngo.batch import STOPPED
 from dngo.stopping.curves import Curve, Reports
+from dngo.storage.files import reading_regular
 from dngo.storage.text import shown
 from dngo.thresholds import Constraints, objectives_of
 
@@ -112,15 +113,11 @@ class Lines:
             self._held, self._within = b"", False
         if found.st_size == self._at:
             return b""
-        with contextlib.suppress(OSError):
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-            try:
-                if found.st_size - self._at > MOST_BYTES:
-                    self._at = found.st_size - MOST_BYTES
-                    self._held, self._within, self.skipped = b"", True, True
-                data = os.pread(descriptor, found.st_size - self._at, self._at)
-            finally:
-                os.close(descriptor)
+        with contextlib.suppress(OSError, ValueError), reading_regular(self.path) as stream:
+            if found.st_size - self._at > MOST_BYTES:
+                self._at = found.st_size - MOST_BYTES
+                self._held, self._within, self.skipped = b"", True, True
+            data = os.pread(stream.fileno(), found.st_size - self._at, self._at)
             self._at += len(data)
             return data
         return b""
@@ -183,22 +180,11 @@ def last_point(path: Path) -> Line | None:
 
 def last_lines(path: Path, size: int = MOST_BYTES) -> bytes:
     """The complete lines in the last `size` bytes of a file of progress; may be empty."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError:
-        return b""
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            return b""
-        at = max(0, found.st_size - size)
-        tail = os.pread(descriptor, size, at)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
-    text, end, _ = tail.rpartition(b"\n")
-    return (text if at == 0 else text.partition(b"\n")[2]) + end
+    with contextlib.suppress(OSError, ValueError), reading_regular(path) as stream:
+        at = max(0, os.fstat(stream.fileno()).st_size - size)
+        text, end, _ = os.pread(stream.fileno(), size, at).rpartition(b"\n")
+        return (text if at == 0 else text.partition(b"\n")[2]) + end
+    return b""
 
 
 class Printed:

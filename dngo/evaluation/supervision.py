@@ -12,7 +12,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from dngo.batch import STOPPED
@@ -122,7 +122,7 @@ def supervise(
     unknown. In these cases `ended` is not called, nor if nothing could be started.
     """
     kills_before = kernel_kills()
-    watch = _Watch(started, document, bounds, streams, course, places)
+    watch = _Watch(started, document.encode(), bounds, streams, course, places)
     left_alone = False
     try:
         stopped = watch.until_end()
@@ -152,23 +152,19 @@ def supervise(
             _end(started, places if started.code is None else None)
 
 
+@dataclass
 class _Watch:
     """The streams, the limits and the end of one process."""
 
-    def __init__(
-        self,
-        started: Started,
-        document: str,
-        bounds: Bounds,
-        streams: tuple[Kept, Kept],
-        course: Course,
-        places: Places,
-    ):
-        self.started, self.bounds, self.course = started, bounds, course
-        self.places, self.passed = places, len(StopSignal.passed)
-        self.out, self.err = streams
-        self.to_send = document.encode()
-        self.open_streams, self.came = 2, 0
+    started: Started
+    to_send: bytes
+    bounds: Bounds
+    streams: tuple[Kept, Kept]
+    course: Course
+    places: Places
+    open_streams: int = 2
+    came: int = 0
+    passed: int = field(default_factory=lambda: len(StopSignal.passed))
 
     def until_end(self) -> End | None:
         """Feed and drain the process until it ends by itself (None), or return why it must be stopped.
@@ -178,7 +174,9 @@ class _Watch:
         started = self.started
         with selectors.DefaultSelector() as selector:
             selector.register(started.stdin, selectors.EVENT_WRITE, self._send)
-            for descriptor, kept in ((started.stdout, self.out), (started.stderr, self.err)):
+            for descriptor, kept in zip(
+                (started.stdout, started.stderr), self.streams, strict=True
+            ):
                 selector.register(descriptor, selectors.EVENT_READ, self._receive(kept))
             selector.register(started.report, selectors.EVENT_READ, self._hear)
             stopped = self._run(selector)
@@ -274,7 +272,7 @@ class _Watch:
             if data:
                 self.came += len(data)
                 kept.feed(data)
-                if kept is self.out:
+                if kept is self.streams[0]:
                     self.course.printed.feed(data)
             else:
                 selector.unregister(descriptor)
@@ -299,7 +297,7 @@ def _with_late_words(stopped: End, watch: _Watch) -> End:
 
 def _reported(watch: _Watch) -> End:
     """The end of a process with exit status 0. Its printed result may count."""
-    lines = watch.out.last_lines(LOOKED_AT)
+    lines = watch.streams[0].last_lines(LOOKED_AT)
     *before, last = [line for line in lines if of_printed(line.encode()) is None] or [""]
     return End("ok", "", last, tuple(before))
 
@@ -311,7 +309,7 @@ def _judge(watch: _Watch, kills_before: int) -> End:
     if code == 0:
         return _reported(watch)
     _heed_scheduler(code)
-    complaints = watch.err.last_lines(10)
+    complaints = watch.streams[1].last_lines(10)
     reason = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
     message = f"{reason}: {complaints[-1]}" if complaints else reason
     if code == -signal.SIGKILL and kernel_kills() > kills_before:

@@ -170,7 +170,7 @@ def _finish(temporary: Path) -> None:
 def reading_regular(path: Path) -> Iterator[IO[bytes]]:
     """A file, opened to be read; raises OSError, and ValueError if it is no regular file."""
     # If it is a pipe instead of a file, opening must not block.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise ValueError("it is no regular file")
         yield stream

@@ -196,7 +196,7 @@ class Simulated:
         """Put the next batch and its outcomes where merge looks for them."""
         t = self.next
         batch, u = self.batch(t)
-        folder = self.study.pending(t)
+        folder = self.study.paths.pending(t)
         (folder / "outcomes").mkdir(parents=True, exist_ok=True)
         batch.write(folder / "proposals.json")
         for outcome in outcomes_of(batch, u):

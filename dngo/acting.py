@@ -227,9 +227,7 @@ class Acts:
         """Points that wait, and points in flight without an outcome."""
         study = self.study
         found = [entry.name for entry in study.entries()]
-        for batch in study.in_flight(study.merged()):
-            ends = study.outcomes(batch)
-            found += [p.id for p, o in zip(batch.proposals, ends, strict=True) if o is None]
+        found += [p.id for p, o in study.evaluations(study.merged()) if o is None]
         return found[:SHOWN]
 
     def act(self, what: str, given: Mapping[str, str]) -> list[str]:

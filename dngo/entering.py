@@ -236,7 +236,7 @@ def tell(
     outcomes = _outcomes(study, source, points, objective, problems)
     new: dict[int, Entry] = {}
     with study.waiting.changing() as waiting:
-        entries.drop_pictures(study.records, waiting)
+        entries.drop_pictures(study, waiting)
         flying = _flying(study, points, outcomes, named, problems, waiting)
         with contextlib.ExitStack() as stack:
             for i in [i for i in flying if i not in problems]:
@@ -248,7 +248,7 @@ def tell(
                 way = "; --skip-invalid leaves them out" if source.of_a_file else ""
                 _refuse(source, problems, way)
             for i in [i for i in flying if i not in problems]:
-                place = study.files(flying[i]).picture
+                place = study.paths.files(flying[i]).picture
                 outcomes[i] = _pictured(source, outcomes[i], place)
                 _conclude(study, flying[i], outcomes[i])
         for i, row in enumerate(source.rows):
@@ -386,7 +386,7 @@ def _conclude(study: Study, proposal: Proposal, outcome: Outcome) -> None:
         slot=proposal.slot,
         parameters_digest=digest_parameters(proposal.parameters),
     )
-    write_outcomes(study.outcome_file(proposal), [own])
+    write_outcomes(study.paths.outcome_file(proposal), [own])
 
 
 # ---- skip ---------------------------------------------------------------------------------------

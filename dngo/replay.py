@@ -105,12 +105,11 @@ def _replay(path: Path, t: int, progress: Callable[[float, str], None] | None) -
     model = _fit_again(path, batch, progress)
     pending = [p for s in batch.pending for p in archive.read_batch(path, s, space).proposals]
     context = replace(context, pending=context.without_told(pending))
-    proposals = derive.propose(
-        path, config, t, iterations, model, context=context, progress=progress
-    )
+    basis = derive.Basis(path, config, t, iterations, context)
+    proposals = basis.propose(model, progress)
     arrays, rounding = ([], "") if baseline else _surrogates(path, t, model)
     if batch.outlook:
-        looked = derive.outlook(path, config, t, iterations, model, proposals, context=context)
+        looked = basis.outlook(model, proposals)
         arrays += [
             (f"outlook {name}", _array(batch.outlook[name]), _array(looked.get(name)))
             for name in sorted(batch.outlook)
@@ -168,9 +167,8 @@ def _apart(recorded: list[Proposal], replayed: list[Proposal], space: Space) -> 
 def _fit_again(path: Path, batch: Batch, progress: Callable[[float, str], None] | None) -> Model:
     """The surrogate of a batch, trained as it was then."""
     t = batch.iteration
-    config = configuration(path, t, stage="fit")
-    told = archive.read_told(path, t)
-    return derive.fit(path, config, t, batch.training_iterations, told=told, progress=progress)
+    config, context = configuration(path, t, stage="fit"), Context(told=archive.read_told(path, t))
+    return derive.Basis(path, config, t, batch.training_iterations, context).fit(progress)
 
 
 def surrogate(

@@ -7,11 +7,9 @@ one.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterator
 
-from dngo import archive, provenance
+from dngo import provenance
 from dngo.batch import WORKED, Outcome, Proposal, last_line
 from dngo.errors import UserError
 from dngo.study import Study
@@ -30,7 +28,7 @@ def retry(study: Study, *, since: int = 0, message: str = "") -> list[Entry]:
     """
     study.header()  # checks whose study it is
     with study.waiting.changing() as waiting:
-        ends = list(_ends(study))
+        ends = list(study.evaluations())
         repeated = {p.origin.get("repeats") for p, _ in ends}
         repeated |= {entry.origin.get("repeats") for entry in waiting}
         failed = [
@@ -45,22 +43,6 @@ def retry(study: Study, *, since: int = 0, message: str = "") -> list[Entry]:
         entries = [Entry(p.parameters, SOURCE, {**who, "repeats": p.id}) for p, _ in meant]
         study.waiting.write([*waiting, *entries])
     return entries
-
-
-def _ends(study: Study) -> Iterator[tuple[Proposal, Outcome | None]]:
-    """Every proposal of a study with its outcome, None as long as it has none."""
-    with contextlib.ExitStack() as stack:
-        merged = 0
-        if study.archive.exists():
-            stack.enter_context(archive.reading(study.archive))
-            merged = study.merged()
-        for t in range(merged):
-            batch = archive.read_batch(study.archive, t, study.space)
-            yield from zip(
-                batch.proposals, archive.read_outcomes(study.archive, batch), strict=True
-            )
-        for batch in study.in_flight(merged):
-            yield from zip(batch.proposals, study.outcomes(batch), strict=True)
 
 
 def _failed(proposal: Proposal, outcome: Outcome) -> bool:

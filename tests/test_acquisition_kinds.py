@@ -483,4 +483,4 @@ def test_audit_of_a_cost_and_of_a_baseline(study: Toy, capsys: pytest.CaptureFix
 def test_a_cost_that_nobody_reports_is_named(study: Toy) -> None:
     config = load([study.folder / "config.yaml"], {"acquisition": {"kind": "mcei", "per": "moeny"}})
     with pytest.raises(UserError, match=r"'moeny'.* known: duration, money"):
-        derive.fit(study.archive, config, 3, 3)
+        derive.Basis(study.archive, config, 3, 3).fit()

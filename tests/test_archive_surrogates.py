@@ -37,7 +37,7 @@ def advance(study: Study, t: int, **more: Any) -> None:
     if stage is not None:
         study.fit(t, stage)
     for p in study.propose(t, stage, folder / "proposals.json").proposals:
-        write_outcomes(study.outcome_file(p), [outcome_of(p, **more)])
+        write_outcomes(study.paths.outcome_file(p), [outcome_of(p, **more)])
     study.merge(t, folder / "receipt.json")
 
 
@@ -247,7 +247,7 @@ def test_an_earlier_model_is_had_from_its_stage_or_fitted_again(
     shutil.copy(costly.iteration(2) / "surrogate.h5", tmp_path / "iterations/1/surrogate.h5")
     assert np.array_equal(surrogate(alone, 1).predict(x), wanted)
     # With its own there is nothing to fit.
-    monkeypatch.setattr("dngo.derive.fit", None)
+    monkeypatch.setattr("dngo.derive.Basis.fit", None)
     assert np.array_equal(surrogate(costly.archive, 1).predict(x), wanted)
     assert surrogate(alone, 0) is None and surrogate(alone, 3) is not None
 

@@ -262,7 +262,7 @@ def test_batches_that_no_model_chose_are_no_iterations(
     study.add({"x": 0.25})
     assert run(study) == [["user"]] and run(study) == []
     with monkeypatch.context() as context:
-        context.setattr("dngo.derive.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
+        context.setattr("dngo.derive.Basis.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
         study.tell({"x": 0.77, "objective": -1.0})
         assert run(study) == [["api"]] and run(study) == []
     assert study.best().parameters == {"x": 0.77}
@@ -281,7 +281,7 @@ def test_an_outcome_after_the_target_is_taken_in_alone(
     settings: dict[str, Any] = {"stop": {"target": 0.5}, "design": {"size": 4}, "batch_size": 3}
     study = dngo.create("target", {"x": (0, 1)}, folder=tmp_path, **settings)
     run(study)
-    monkeypatch.setattr("dngo.derive.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
+    monkeypatch.setattr("dngo.derive.Basis.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
     study.tell({"x": 0.123, "objective": 7.0})
     assert run(study) == [["api"]] and run(study) == []
 

@@ -182,7 +182,7 @@ def test_a_lost_archive_is_written_again_with_what_was_told(toy) -> None:
     advance(study, 0)
     digest = archive.prefix_digest(study.archive, 1)
     study.archive.unlink()
-    (study.iteration(0) / "receipt.json").replace(study.earlier_receipt(0))
+    (study.iteration(0) / "receipt.json").replace(study.paths.earlier_receipt(0))
     study.adopt()
     finish(study, 0)
     assert archive.prefix_digest(study.archive, 1) == digest
@@ -261,7 +261,7 @@ def test_an_outcome_that_is_withdrawn_after_the_fit_of_its_batch_teaches_nothing
     skip(study, entry.name, "a slip")
     assert not study.iteration(1).joinpath("surrogate.h5").exists()
     advance(study, 1)
-    assert not study.records.batch(1).told and "imported" not in sources(study, 1)
+    assert not study.batch(1).told and "imported" not in sources(study, 1)
     assert replays(study) == ["identical"] * 2
 
 
@@ -270,19 +270,19 @@ def test_what_is_being_evaluated_is_neither_skipped_nor_told(toy) -> None:
     advance(study, 0, merge=False)
     proposal = study.batch(0).proposals[2]
     values = proposal.parameters
-    with Claim(study._claim_file(proposal)).held(wait=1, what="it"):
+    with Claim(study.paths.claim_file(proposal)).held(wait=1, what="it"):
         with pytest.raises(UserError, match="0-2: is being evaluated by process"):
             skip(study, "0-2", "changed my mind")
         with pytest.raises(UserError, match="0-2: is being evaluated by process"):
             tell(study, measured((values["x"], values["y"], 1.0), (0.9, 0.1, 1.0)))
-    assert not study.outcome_file(proposal).exists() and study.entries() == []
+    assert not study.paths.outcome_file(proposal).exists() and study.entries() == []
 
 
 def test_what_a_dead_job_left_counts(toy) -> None:
     study = study_of(toy(batch_size=4))
     advance(study, 0, merge=False)
     proposal = study.batch(0).proposals[2]
-    places = study.files(proposal).places
+    places = study.paths.files(proposal).places
     places.workdir.mkdir(parents=True)
     places.parameters.write_text(json.dumps(proposal.parameters))
     places.outcome.write_text('{"objective": 1.5, "constraints": {"small": true}}')

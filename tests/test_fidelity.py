@@ -331,7 +331,7 @@ def test_a_target_is_reached_at_the_highest_fidelity_alone(session: dngo.Session
     table, ladder = table_of(session)
     ok, top = table.status == "ok", ladder.is_top(table.v)
     best = float(table.objective[ok & top].min())
-    records = session._engine.records
+    records = session._engine
 
     def said(target: float, *, high: int = 27) -> str:
         section = records.config.fidelity.model_copy(update={"high": high})  # type: ignore[union-attr]

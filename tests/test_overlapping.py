@@ -104,7 +104,7 @@ def test_one_slot_has_nothing_to_overlap(toy) -> None:
     for cores in (1, 2):
         dag.cores = cores
         dag.overlap(None)
-        found.append(dag.study.records.flying)
+        found.append(dag.study.flying)
     assert found == [1, 2]
 
 
@@ -117,7 +117,7 @@ def test_a_study_of_an_earlier_release_goes_on_as_it_was(toy) -> None:
         advance(study, t)
     assert pending(study.archive) == [[]] * 2
     assert Study(load(where, {"batches_in_flight": "auto"})).overlap(8) >= 1
-    assert seen(study.records) is not None
+    assert seen(study) is not None
 
 
 def test_a_study_begun_in_python_learns_from_all_that_is_known(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_study_that_was_begun_before_does_not_change_its_meaning(
     study = mine.study
     study.begin()
     study.propose(0, None, study.folder / "proposals.json")
-    batch = study.pending(0) / "proposals.json"
+    batch = study.paths.pending(0) / "proposals.json"
     if released == "in flight":
         as_it_was = json.loads(batch.read_text())
         del as_it_was["environment"]["objective"]["config"]

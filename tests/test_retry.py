@@ -57,7 +57,7 @@ def test_a_study_that_a_mistake_has_consumed_goes_on(mine: Mine) -> None:
         f"{t}-{s}" for t, n in ((0, 8), (1, 2)) for s in range(n)
     }
     # The model learns from the last outcome of a point, and not from the repeated ones.
-    known = derive._known(study.archive, study.config, 7, ())
+    known = derive.Basis(study.archive, study.config, 7, 7).known
     assert (known.status == "lost").sum() == 10 and (known.status == "failed").sum() == 0
     with pytest.raises(UserError, match="each point that failed there is already retried"):
         retry(study)
@@ -119,7 +119,7 @@ def test_what_was_repeated_teaches_nothing_in_a_study_that_begins_with_it(
     study = dngo.open(config)._engine
     assert read_table(study.archive).status.tolist() == ["ok", "failed", "ok", "ok"]
     assert read_repeated(study.archive) == {"0-1"} and verify(study.archive) == []
-    known = derive._known(study.archive, study.config, 1, ())
+    known = derive.Basis(study.archive, study.config, 1, 1).known
     assert known.status.tolist() == ["ok", "lost", "ok", "ok"]
     assert "Repeats                 0-1" in page(audit(study.archive, "0-3"))
     assert study.entries() == [] and replay(study.archive, 0).verdict == "imported"

@@ -323,7 +323,7 @@ def test_a_command_with_a_secret_is_the_same_whatever_the_secret(mine: Mine) -> 
     batch = Batch.read(path)
     # As an earlier release has recorded it.
     batch.environment["objective"]["command"] = f"{{python}} objective.py --token {TOKEN}"
-    for place in (path, study.pending(0) / "proposals.json"):
+    for place in (path, study.paths.pending(0) / "proposals.json"):
         batch.write(place)
     config = mine.folder / "my.yaml"
     config.write_text(config.read_text().replace("--token none", "--token another-Secret9"))

@@ -19,7 +19,7 @@ import dngo
 from dngo import archive, derive, inward
 from dngo.archive import verify
 from dngo.audit import audit, page
-from dngo.batch import Context, Outcome
+from dngo.batch import Outcome
 from dngo.cli import main
 from dngo.config import validate
 from dngo.evaluation.progress import last_point
@@ -323,7 +323,7 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     assert np.median(data.y[stopped]) > np.median(own)
     # The acquisition knows no value of theirs: none of them is ever the best.
     nothing = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
-    known = derive._history(path, config, iterations, Context(), nothing)
+    known = derive.Basis(path, config, iterations, iterations).history(nothing)
     assert np.isnan(known.y[stopped]).all()
 
 

@@ -103,7 +103,7 @@ def advance(study: Study, t: int) -> None:
         study.fit(t, surrogate)
     batch = study.propose(t, surrogate, study.folder / f"proposals{t}.json")
     for p in batch.proposals:
-        write_outcomes(study.outcome_file(p), [outcome(p)])
+        write_outcomes(study.paths.outcome_file(p), [outcome(p)])
     study.merge(t, study.folder / f"receipt{t}.json")
 
 

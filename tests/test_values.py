@@ -308,7 +308,7 @@ def test_an_archive_of_before_with_choices_that_look_alike_is_read(tmp_path: Pat
     batch = study.propose(0, None, study.iteration(0) / "proposals.json")
     for i, p in enumerate(batch.proposals):
         digest = digest_parameters(p.parameters)
-        write_outcomes(study.outcome_file(p), [Outcome(0, i, digest, "ok", float(i))])
+        write_outcomes(study.paths.outcome_file(p), [Outcome(0, i, digest, "ok", float(i))])
     study.evaluate(0, 0, study.iteration(0) / "outcomes" / "0.json")
     study.merge(0, study.iteration(0) / "receipt.json")
     given_ = [p.parameters["c"] for p in batch.proposals]

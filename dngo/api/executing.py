@@ -75,7 +75,7 @@ class _Batch:
 
     def run(self, batch: Batch) -> None:
         for proposal in batch.longest_first(batch.evaluated):
-            if find_outcome(self.study.outcome_file(proposal), proposal) is None:
+            if find_outcome(self.study.paths.outcome_file(proposal), proposal) is None:
                 self._submit(proposal)
         try:
             while self.running:

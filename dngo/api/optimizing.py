@@ -20,7 +20,7 @@ from typing import Any
 from dngo import inward
 from dngo.api.executing import evaluate, workers_of
 from dngo.api.stages import claimed, next_batch, whole
-from dngo.batch import Batch, Outcome, Proposal, find_outcome
+from dngo.batch import Batch, Outcome
 from dngo.errors import UserError
 from dngo.evaluation.chunk import Evaluator
 from dngo.evaluation.function import Forking, Function, Inline, note_calls
@@ -111,7 +111,7 @@ def _set_up(
         "design": config.design.model_copy(update={"size": min(first, evaluations)}),
         "iterations": max(1, study.merged())
         - 1
-        - study.records.unchosen()
+        - study.unchosen()
         + max(0, math.ceil(left / size)),
         "points_per_job": size,
         "points_at_once": workers,
@@ -119,7 +119,7 @@ def _set_up(
     if config.batches_in_flight != "auto":
         # One batch runs at a time, so that the next one learns from all its outcomes.
         changes["batches_in_flight"] = 1
-    return Study(config.model_copy(update=changes), study.beside, study.records.asked)
+    return Study(config.model_copy(update=changes), study.beside, study.asked)
 
 
 def _rows(study: Study) -> int:
@@ -181,7 +181,7 @@ class _Run:
             evaluator: Evaluator = Inline(runner, self.function.call)
             if self.forks is not None:
                 evaluator = replace(runner, starter=self.forks)
-            found.append(Seen(Watched(evaluator, self.study.journal, limit), self.bar))
+            found.append(Watched(evaluator, self.study.journal, limit, self.bar.add))
         return list[Evaluator](found)
 
     def _slots(self) -> list[Slot]:
@@ -189,31 +189,6 @@ class _Run:
         shares = slots(max(1, self.workers), threads, Limits())
         # Other processes work here too.
         return [replace(share, cpus=frozenset()) for share in shares]
-
-
-@dataclass(frozen=True)
-class Seen:
-    """An evaluator that counts its outcomes on a progress bar."""
-
-    evaluator: Watched
-    bar: _Bar
-
-    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """The outcome that earlier starts left behind, if any."""
-        outcome = self.evaluator.adopt(proposal, attempts)
-        if outcome is not None:
-            self.bar.add(outcome)
-        return outcome
-
-    def run(self, proposal: Proposal, attempts: int) -> Outcome:
-        """The outcome of one more start."""
-        outcome = self.evaluator.run(proposal, attempts)
-        self.bar.add(outcome)
-        return outcome
-
-    def tidy(self, proposal: Proposal) -> None:
-        """Remove temporary files. Called once the outcome is on disk."""
-        self.evaluator.tidy(proposal)
 
 
 class _Bar:
@@ -228,9 +203,7 @@ class _Bar:
             done = len(table.status)
             for value in table.objective[table.status == "ok"]:
                 self._best = min(self._best, self._sign * float(value))
-        for batch in study.in_flight(study.merged()):
-            for outcome in (find_outcome(study.outcome_file(p), p) for p in batch.evaluated):
-                done += outcome is not None
+        done += sum(outcome is not None for _, outcome in study.evaluations(study.merged()))
         notebook = "ipykernel" in sys.modules
         if shown is None:
             shown = notebook or sys.stderr.isatty()

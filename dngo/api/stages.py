@@ -58,7 +58,7 @@ def give_up(study: Study, batch: Batch) -> None:
     asked for.
     """
     for proposal in batch.evaluated:
-        if find_outcome(study.outcome_file(proposal), proposal) is None:
+        if find_outcome(study.paths.outcome_file(proposal), proposal) is None:
             skip(study, proposal.id, "nobody reported its outcome")
     study.merge_complete()
 

@@ -161,12 +161,12 @@ def _learns_from(study: Study) -> Sequence[Earlier]:
     if not study.config.transfer:
         return []
     from dngo.archive import transfer
-    from dngo.study.beginning import wanted
+    from dngo.study.beginning import read_transfer
 
     # A study that has begun has a copy; the sources may be gone.
     if study.archive.exists():
         return transfer.recorded(study.archive)
-    return transfer.read(study.config.transfer, wanted(study.config), beside=study.beside)
+    return read_transfer(study)
 
 
 def _feasible(space: Space) -> str:

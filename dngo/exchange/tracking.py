@@ -7,11 +7,9 @@ adds one with an entry point of the group `dngo.trackers`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dngo import archive
 from dngo.batch import Outcome, Proposal
 from dngo.errors import UserError
 from dngo.plugins import Registry
@@ -82,7 +80,10 @@ class Tracking:
         try:
             with claim.held(wait=0.0, what=f"{study.folder}: the tracking"):
                 merged, known, count = study.merged(), self.tracker.known(), 0
-                for each in _evaluations(study, self._done):
+                for proposal, outcome in study.evaluations(self._done):
+                    if outcome is None or outcome.status == "withdrawn":
+                        continue
+                    each = _evaluation(study, proposal, outcome)
                     if each.key not in known:
                         self.tracker.log(each)
                         count += 1
@@ -90,22 +91,6 @@ class Tracking:
                 return count
         except TimeoutError as error:
             raise UserError(str(error)) from None
-
-
-def _evaluations(study: Study, first: int) -> Iterator[Evaluation]:
-    """The evaluations with outcomes, archived or not, from an iteration on."""
-    merged = study.merged()
-    for t in range(first, merged):
-        batch = archive.read_batch(study.archive, t, study.space)
-        outcomes = archive.read_outcomes(study.archive, batch)
-        yield from _of_batch(study, zip(batch.proposals, outcomes, strict=True))
-    for batch in study.in_flight(merged):
-        ends = zip(batch.proposals, study.outcomes(batch), strict=True)
-        yield from _of_batch(study, ((p, o) for p, o in ends if o is not None))
-
-
-def _of_batch(study: Study, ends: Any) -> Iterator[Evaluation]:
-    return (_evaluation(study, p, o) for p, o in ends if o.status != "withdrawn")
 
 
 def _evaluation(study: Study, proposal: Proposal, outcome: Outcome) -> Evaluation:

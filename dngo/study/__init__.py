@@ -14,8 +14,8 @@ Every stage returns an existing result instead of making it again. A proposed ba
 of its iteration. A point that has an outcome is never run again. A merged iteration is read from
 the archive. So a stage may be repeated at any time, even if its outputs were deleted.
 
-Other packages use `Study`. Each of its methods calls a function of a module here. These functions
-work on the `Records`. The modules, from low to high:
+Other packages use `Study`: the `Records` with the functions of the modules here as methods. The
+modules, from low to high:
 
 ``paths``       where files are
 ``records``     what is known about a study, archived and in flight; only reads
@@ -30,5 +30,3 @@ work on the `Records`. The modules, from low to high:
 from dngo.study.planning import Plan
 from dngo.study.records import best_row
 from dngo.study.study import Study, load_study
-
-__all__ = ["Plan", "Study", "best_row", "load_study"]

@@ -94,9 +94,9 @@ def has_model(surrogate: Path) -> bool:
         return "model" in file
 
 
-def receive(records: Records, files: Iterable[Path]) -> None:
+def receive(records: Records, files: Iterable[str | Path]) -> None:
     """Copy batches and outcomes to their usual places, if they lie elsewhere."""
-    for path in files:
+    for path in map(Path, files):
         found = re.search(
             r"iterations/(\d+)/(proposals\.json|outcomes/\d+\.json)$", path.as_posix()
         )

@@ -16,7 +16,6 @@ from dngo import archive, inward
 from dngo.archive import transfer
 from dngo.archive.transfer import Earlier
 from dngo.batch import WORKED, write_outcomes
-from dngo.config import Config
 from dngo.errors import UserError
 from dngo.evaluation.fingerprint import (
     command_of,
@@ -47,8 +46,7 @@ def begin(records: Records) -> str:
     adopt(records)
     changed = "; ".join(changes(records))
     ran = records.archive.exists() and inward.ran(archive.read_table(records.archive)).any()
-    flying = records.in_flight(records.merged())
-    ends = (o for batch in flying for o in records.outcomes(batch))
+    ends = (o for _, o in records.evaluations(records.merged()))
     records.paths.journal.begin(
         ran=bool(ran) or any(o is not None and o.status in WORKED for o in ends),
         objective=fingerprint(records.config.objective, records.config.needs),
@@ -142,8 +140,7 @@ def _has_values(records: Records) -> bool:
     """Whether the study's objective was measured at any point, in the archive or in flight."""
     if records.archive.exists() and archive.read_table(records.archive).has_objective.any():
         return True
-    flying = records.in_flight(records.merged())
-    ends = (o for batch in flying for o in records.outcomes(batch))
+    ends = (o for _, o in records.evaluations(records.merged()))
     return any(o is not None and (o.objective == o.objective or o.objectives) for o in ends)
 
 
@@ -208,12 +205,9 @@ def read_transfer(records: Records) -> list[Earlier]:
     """The evaluations of the earlier studies in the configuration; raises UserError if one cannot
     be read.
     """
-    return transfer.read(records.config.transfer, wanted(records.config), beside=records.beside)
-
-
-def wanted(config: Config) -> transfer.Wanted:
-    """What a study takes from earlier ones."""
-    return transfer.Wanted(config.search_space, sorted(config.thresholds), config.directions)
+    config = records.config
+    wanted = transfer.Wanted(config.search_space, sorted(config.thresholds), config.directions)
+    return transfer.read(config.transfer, wanted, beside=records.beside)
 
 
 def has_transfer(records: Records) -> bool:

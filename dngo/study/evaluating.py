@@ -28,12 +28,17 @@ from dngo.storage.patience import patiently
 from dngo.study.batches import keep, make_folder
 from dngo.study.beginning import changes
 from dngo.study.ending import ends
-from dngo.study.records import Records
+from dngo.study.records import Records, silent
 from dngo.types import Progress
 
 
 def evaluate(
-    records: Records, t: int, chunk: int, output: Path, progress: Progress, limits: Limits
+    records: Records,
+    t: int,
+    chunk: int,
+    output: Path,
+    progress: Progress = silent,
+    limits: Limits = Limits(),
 ) -> None:
     """Evaluate one job's share of batch t, within the job's limits, into `output`."""
     if ends(records, t):
@@ -71,7 +76,7 @@ def evaluate(
 
 
 def evaluate_here(
-    records: Records, t: int, evaluators: Sequence[chunks.Evaluator], progress: Progress
+    records: Records, t: int, evaluators: Sequence[chunks.Evaluator], progress: Progress = silent
 ) -> None:
     """Evaluate the points of batch t that have no outcome yet, with the caller's evaluators."""
     batch = records.batch(t)

@@ -18,12 +18,12 @@ from dngo.storage.digest import digest
 from dngo.study.batches import alone, copy
 from dngo.study.ending import ends, only_told
 from dngo.study.entries import told
-from dngo.study.records import Records
+from dngo.study.records import Records, silent
 from dngo.types import Progress
 from dngo.units import LINEAR, LOG
 
 
-def fit(records: Records, t: int, output: Path, progress: Progress) -> None:
+def fit(records: Records, t: int, output: Path, progress: Progress = silent) -> None:
     """Train the surrogate of iteration t and write it to `output` (`surrogate.h5`)."""
     if t < records.merged():
         return archive.copy_surrogate(records.archive, t, output)
@@ -39,18 +39,10 @@ def fit(records: Records, t: int, output: Path, progress: Progress) -> None:
     return None
 
 
-def _fit(
-    records: Records,
-    t: int,
-    output: Path,
-    context: Context,
-    progress: Progress,
-) -> None:
+def _fit(records: Records, t: int, output: Path, context: Context, progress: Progress) -> None:
     iterations = records.training_iterations(t)
     environment = provenance.environment()
-    model = derive.fit(
-        records.archive, records.config, t, iterations, told=context.told, progress=progress
-    )
+    model = derive.Basis(records.archive, records.config, t, iterations, context).fit(progress)
     seconds = time.time() - environment["time"]
 
     def fill(file: h5py.File) -> None:

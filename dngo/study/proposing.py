@@ -14,7 +14,7 @@ from dngo.storage.patience import has_no_disk, patiently
 from dngo.study.batches import alone, has_model, keep, record
 from dngo.study.ending import at_an_end, ends, nothing_left, write_end
 from dngo.study.entries import given, told
-from dngo.study.records import Records
+from dngo.study.records import Records, silent
 from dngo.types import Progress
 
 # The expected gain changes no proposal, and takes a fifth of a small batch's time. In batches of fewer
@@ -23,7 +23,7 @@ FEW, RENEWED = 8, 10
 
 
 def propose(
-    records: Records, t: int, surrogate: Path | None, output: Path, progress: Progress
+    records: Records, t: int, surrogate: Path | None, output: Path, progress: Progress = silent
 ) -> Batch:
     """Choose the batch of iteration t and write it to `output` (`proposals.json`)."""
     if t < records.merged():
@@ -103,14 +103,11 @@ def _propose(records: Records, t: int, surrogate: Path, progress: Progress) -> B
     others = [p for s in pending for p in records.batch(s).proposals]
     context = replace(context, pending=context.without_told(others))
     outlook: dict[str, Any] = {}
+    basis = derive.Basis(records.archive, config, t, iterations, context)
     with archive.reading(records.archive):  # both need all rows; this block reads them once
-        proposals = derive.propose(
-            records.archive, config, t, iterations, model, context=context, progress=progress
-        )
+        proposals = basis.propose(model, progress)
         if _states_expected_gain(records, t, len(proposals)):
-            outlook = derive.outlook(
-                records.archive, records.config, t, iterations, model, proposals, context=context
-            )
+            outlook = basis.outlook(model, proposals)
     # Leave out entries that an earlier batch has taken since the fit.
     taken = {p.origin.get("entry") for p in others}
     own = [pair for pair in learnt if pair[0].iteration == t]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,18 +14,19 @@ import numpy as np
 from dngo import archive
 from dngo.archive import Header, Table
 from dngo.archive.identity import check_identity
-from dngo.batch import Batch, Outcome, find_outcome, read_outcomes
+from dngo.batch import Batch, Outcome, Proposal, find_outcome, read_outcomes
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.evaluation.checkpoints import Checkpoints
 from dngo.outcomes import clashes
 from dngo.space import Space
 from dngo.space.ladder import Ladder
+from dngo.storage.claim import Claim
 from dngo.storage.digest import digest_parameters
 from dngo.study.paths import Paths
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Records:
     """The content of a study's folder. Each call reads it again, and compares it with the configuration.
 
@@ -42,8 +45,17 @@ class Records:
         return Paths(Path(self.config.results) / self.config.study)
 
     @property
+    def folder(self) -> Path:
+        return self.paths.folder
+
+    @property
     def archive(self) -> Path:
         return self.paths.archive
+
+    @property
+    def run_claim(self) -> Claim:
+        """Held by the Snakemake that works on the study."""
+        return self.paths.run_claim
 
     @cached_property
     def space(self) -> Space:
@@ -161,6 +173,17 @@ class Records:
             ]
         return outcomes
 
+    def evaluations(self, first: int = 0) -> Iterator[tuple[Proposal, Outcome | None]]:
+        """Every proposal from an iteration on, archived or in flight, and its outcome if it has one."""
+        merged = self.merged()
+        with archive.reading(self.archive) if first < merged else contextlib.nullcontext():
+            for t in range(first, merged):
+                batch = archive.read_batch(self.archive, t, self.space)
+                outcomes = archive.read_outcomes(self.archive, batch)
+                yield from zip(batch.proposals, outcomes, strict=True)
+        for batch in self.in_flight(merged):
+            yield from zip(batch.proposals, self.outcomes(batch), strict=True)
+
     @property
     def checkpoints(self) -> Checkpoints:
         """The folders that follow points from fidelity to fidelity."""
@@ -172,6 +195,10 @@ class Records:
             share=1 / section.factor if section else 1.0,
             sign=-1.0 if self.config.objective.direction == "maximize" else 1.0,
         )
+
+
+def silent(fraction: float, message: str) -> None:
+    """The progress of a stage that nobody looks at."""
 
 
 def refuse_secrets(records: Records) -> None:

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from dngo.batch import Batch, find_outcome
+from dngo.batch import Batch
 from dngo.config import validate
 from dngo.errors import UserError
 from dngo.evaluation.journal import Halted
@@ -36,8 +36,7 @@ def held(records: Records, wait: float) -> Iterator[None]:
 
 def is_complete(records: Records, batch: Batch) -> bool:
     """Whether each point of the batch has an outcome."""
-    outcomes = (find_outcome(records.paths.outcome_file(p), p) for p in batch.evaluated)
-    return all(outcome is not None for outcome in outcomes)
+    return None not in records.outcomes(batch)
 
 
 def merge_complete(records: Records) -> None:

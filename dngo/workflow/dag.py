@@ -180,7 +180,7 @@ class Dag:
             self.study.clear_end(t)
             receipt = self.study.iteration(t) / "receipt.json"
             if receipt.exists():
-                receipt.replace(self.study.earlier_receipt(t))
+                receipt.replace(self.study.paths.earlier_receipt(t))
 
     # ---- where files are ------------------------------------------------------------------------
 

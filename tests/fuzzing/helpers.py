@@ -48,13 +48,13 @@ def _in_flight() -> Path:
         batch = study.propose(t, surrogate, here / "proposals.json")
         for p in batch.proposals[: 3 - t]:
             digest = digest_parameters(p.parameters)
-            write_outcomes(study.outcome_file(p), [Outcome(t, p.slot, digest, "ok", 1.0)])
+            write_outcomes(study.paths.outcome_file(p), [Outcome(t, p.slot, digest, "ok", 1.0)])
         study.paths.notes.add([Note(f"{t}-1", "leak", ["pump"], {"by": "a@b", "time": 1.7e9})])
         if t == 0:
             study.evaluate(t, 0, here / "outcomes" / "0.json")
             study.merge(t, here / "receipt.json")
     study.waiting.add([Entry({"x": 0.5}, "user", {"by": "a@b", "time": 1.7e9})], len)
-    claims = study.pending(1) / "claims"
+    claims = study.paths.pending(1) / "claims"
     Claim(claims / "2").acquire()
     (claims / "2.starts").write_text("4f5a 1700000000.123 node 77\n")
     return folder
@@ -88,7 +88,7 @@ def helpers(folder: Path, rng: random.Random) -> Iterator[tuple[str, Result]]:
         "propose": lambda: study.propose(1, here / "surrogate.h5", folder / "proposals.json"),
         "merge": lambda: study.merge(1, here / "receipt.json"),
         "merge again": lambda: study.merge(0, study.iteration(0) / "receipt.json"),
-        "claim": lambda: Claim(study.pending(1) / "claims" / "2").acquire(),
+        "claim": lambda: Claim(study.paths.pending(1) / "claims" / "2").acquire(),
     }
     for name in rng.sample(sorted(stages), 4):
         yield f"{name}, {what}", guarded(told(stages[name]))

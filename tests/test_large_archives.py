@@ -20,8 +20,10 @@ from dngo.cli import main
 from dngo.commands.common import finite
 from dngo.config import Config
 from dngo.errors import UserError
-from dngo.exchange import export, warm_start
+from dngo.exchange import export
+from dngo.exchange import fork as fork_module
 from dngo.exchange.fork import fork
+from dngo.exchange.incoming import Evaluation
 from dngo.storage import hdf5
 from dngo.study import Study
 
@@ -223,14 +225,14 @@ def test_exports_and_forks_take_some_rows_at_a_time(
     monkeypatch.setattr("dngo.exchange.fork.ROWS", 1)
     study = Study(config.model_copy(update={"study": "forked", "results": str(tmp_path)}))
     most = []
-    of = warm_start._Tally.of
+    parts = fork_module._Forked.parts
 
-    def counted(self: object, parts: Iterator[warm_start.Part]) -> Iterator[warm_start.Part]:
-        for proposals, outcomes in parts:
-            most.append(len(proposals))
-            yield proposals, outcomes
+    def counted(self: fork_module._Forked) -> Iterator[list[Evaluation]]:
+        for found in parts(self):
+            most.append(len(found))
+            yield found
 
-    monkeypatch.setattr(warm_start._Tally, "of", lambda self, parts: of(self, counted(self, parts)))
+    monkeypatch.setattr(fork_module._Forked, "parts", counted)
     found = fork(study, path)
     assert len(most) == 3 and sum(most) == len(rows) - len(found.skipped)
     assert [row["parameter_x"] for row in audit_all(study.archive)] == [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.config import Config, validate
+from dngo.config.pages import as_yaml
 from dngo.errors import UserError
 from dngo.evaluation.function import MAIN
 from dngo.storage.files import handing_out, in_the_way
@@ -27,9 +28,8 @@ def write_config(study: Study, path: str | Path | None, objective: str | None) -
     """
     config = study.config
     file = Path(path if path is not None else f"{config.study}.yaml")
-    text = HEAD.format(study=config.study, file=file.name) + _text(
-        _document(config, file, objective)
-    )
+    document = as_yaml(_document(config, file, objective), flow=None, width=100)
+    text = HEAD.format(study=config.study, file=file.name) + document
     if file.exists() and file.read_text(encoding="utf-8", errors="replace") != text:
         raise in_the_way(file)
     if not file.exists():
@@ -44,10 +44,8 @@ def _document(config: Config, file: Path, objective: str | None) -> dict[str, An
     Paths are relative to its folder.
     """
     folder = file.absolute().parent
-    whole, given = (
-        config.model_dump(mode="json"),
-        config.model_dump(mode="json", exclude_unset=True),
-    )
+    whole = config.model_dump(mode="json")
+    given = config.model_dump(mode="json", exclude_unset=True)
     needed = {n: given[n] for n in ("study", "objective", "space")}
     defaults = validate(needed, source=str(file), is_archived=True).model_dump(mode="json")
     here = ("study", "results", "objective", "points_per_job", "points_at_once")
@@ -119,16 +117,3 @@ def _begins_something(source: Path) -> bool:
             if isinstance(node, ast.Call) and name in ("minimize", "maximize", "optimize"):
                 return True
     return False
-
-
-def _text(document: dict[str, Any]) -> str:
-    from io import StringIO
-
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    yaml.default_flow_style = None
-    yaml.width = 100
-    stream = StringIO()
-    yaml.dump(document, stream)
-    return stream.getvalue()

@@ -169,9 +169,12 @@ def _shown(found: re.Match[str], value: Any) -> str:
 
 def _flow(value: Any) -> str:
     """A value as YAML on one line."""
-    stream = io.StringIO()
-    yaml = YAML()
-    yaml.default_flow_style = True
-    yaml.width = 10_000
-    yaml.dump(value, stream)
-    return stream.getvalue().removesuffix("\n").removesuffix("\n...")
+    return as_yaml(value, flow=True, width=10_000).removesuffix("\n").removesuffix("\n...")
+
+
+def as_yaml(document: Any, *, flow: bool | None = False, width: int = 80) -> str:
+    """Plain data as YAML. flow: all on one line; None: only what is innermost."""
+    stream, yaml = io.StringIO(), YAML()
+    yaml.default_flow_style, yaml.width = flow, width
+    yaml.dump(document, stream)
+    return stream.getvalue()

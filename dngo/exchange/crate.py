@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,7 +58,9 @@ class Crate:
         return self.graph.add(self.entity(self.graph, identifier, {"@type": kind, **known}))
 
     def add_file(self, source: Any, path: str, /, **properties: Any) -> Any:
-        """Add a file and how it is encoded."""
+        """Add a file, or the text of an `io.StringIO`, and how it is encoded."""
+        if isinstance(source, io.StringIO):
+            source.seek(0)
         return self.graph.add_file(source, path, properties=self._encoded(path, properties))
 
     def _encoded(self, path: str, properties: dict[str, Any]) -> dict[str, Any]:
@@ -84,11 +87,9 @@ class Crate:
 
     def add_parameter(self, owner: Any, direction: str, name: str, kind: str, example: Any) -> None:
         """Add a formal parameter of a tool (direction: input or output), and its value if known."""
-        tool = Path(owner.id).stem.lower()
-        identifier = f"#{tool}-{direction}-{name}"
-        parameter = self.add(
-            identifier, "FormalParameter", name=name, additionalType=kind, workExample=example
-        )
+        identifier = f"#{Path(owner.id).stem.lower()}-{direction}-{name}"
+        about = {"additionalType": kind, "workExample": example}
+        parameter = self.add(identifier, "FormalParameter", name=name, **about)
         owner.append_to(direction, parameter, compact=True)
         if example is not None:
             example.append_to("exampleOfWork", parameter, compact=True)
@@ -132,32 +133,20 @@ class Crate:
     def add_step(self, stage: str, identifier: str, **properties: Any) -> None:
         """Add the execution of a stage, and of the script that carried it out."""
         action = self.add_action(identifier, self.tool(stage), **properties)
-        step = self.graph.get(f"#step-{stage}")
+        carried = {"instrument": self.graph.get(f"#step-{stage}"), "object": action}
         name = f"Step {stage}: {properties['name']}"
-        self.steps.append(
-            self.add(
-                f"{identifier}-step", "ControlAction", name=name, instrument=step, object=action
-            )
-        )
+        self.steps.append(self.add(f"{identifier}-step", "ControlAction", name=name, **carried))
 
     def tool(self, stage: str) -> Any:
         """The script of a stage. Its first use also describes its place in the workflow."""
-        name = f"scripts/{stage}.py"
-        tool = self.graph.get(name)
+        path = f"scripts/{stage}.py"
+        tool = self.graph.get(path)
         if tool is None:
-            kinds = {"@type": ["File", "SoftwareSourceCode"]}
-            tool = self.add_file(
-                WORKFLOW / name,
-                name,
-                **kinds,
-                name=f"dngo {stage}",
-                description=STAGES[stage],
-                version=self.version,
-            )
-            position = list(STAGES).index(stage)
-            step = self.add(
-                f"#step-{stage}", "HowToStep", name=stage, position=position, workExample=tool
-            )
+            about: dict[str, Any] = {"description": STAGES[stage], "version": self.version}
+            about["@type"] = ["File", "SoftwareSourceCode"]
+            tool = self.add_file(WORKFLOW / path, path, name=f"dngo {stage}", **about)
+            place = {"position": list(STAGES).index(stage), "workExample": tool}
+            step = self.add(f"#step-{stage}", "HowToStep", name=stage, **place)
             self.workflow.append_to("hasPart", tool)
             self.workflow.append_to("step", step)
         return tool

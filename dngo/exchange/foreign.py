@@ -10,9 +10,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -190,26 +191,25 @@ def _last(rows: list[Row], shape: Shape) -> list[Row]:
     return list(last.values())
 
 
+@dataclass(frozen=True)
 class _Reader:
-    """Reads rows of one shape. objectives, constraints: our names by their columns."""
+    """Reads rows of one shape. parameters, objectives, constraints: our names by their columns."""
 
-    def __init__(
-        self,
-        shape: Shape,
-        parameters: Mapping[str, str],
-        objectives: Mapping[str, str],
-        constraints: Mapping[str, str],
-        config: Config,
-    ) -> None:
-        self.shape, self.parameters, self.objectives = shape, parameters, objectives
-        self.constraints = constraints
-        # Hyperopt writes a choice as its number.
-        self.numbered = {
+    shape: Shape
+    parameters: Mapping[str, str]
+    objectives: Mapping[str, str]
+    constraints: Mapping[str, str]
+    config: Config
+    used: Counter[str] = field(default_factory=Counter)
+
+    @cached_property
+    def numbered(self) -> dict[str, list[Any]]:
+        """The choices of the parameters whose choices are numbers: Hyperopt writes them so."""
+        return {
             name: list(choices(p))
-            for name, p in config.search_space.parameters.items()
-            if shape.name == "Hyperopt's trials" and isinstance(p, Listed)
+            for name, p in self.config.search_space.parameters.items()
+            if self.shape.name == "Hyperopt's trials" and isinstance(p, Listed)
         }
-        self.used: Counter[str] = Counter()
 
     def said(self) -> Iterator[str]:
         """What else must be known of how the rows were read."""
@@ -232,7 +232,7 @@ class _Reader:
             return row, why
         measured = {ours: _number(cells.get(c)) for c, ours in self.objectives.items()}
         measured |= {ours: cells.get(c) for c, ours in self.constraints.items()}
-        if not status and all(_is_empty(measured[n]) for n in self.objectives.values()):
+        if not status and all(measured[n] is None for n in self.objectives.values()):
             if not self.shape.fails:
                 return row, "has no objective, and no state that says why"
             status = "failed"
@@ -267,19 +267,11 @@ class _Reader:
         return status, why
 
 
-def _is_empty(value: Any) -> bool:
-    found = known(value)
-    return found is None or (isinstance(found, float) and math.isnan(found))
-
-
 def _number(cell: Any) -> Any:
     """A cell, where text for "not a number" is an empty one."""
     found = known(cell)
-    return (
-        None
-        if isinstance(found, str) and found.strip().lower() in ("nan", "none", "null")
-        else found
-    )
+    empty = isinstance(found, str) and found.strip().lower() in ("nan", "none", "null")
+    return None if empty else found
 
 
 def _seconds(length: Any, start: Any, end: Any) -> float | None:

@@ -15,23 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from dngo import archive
-from dngo.archive import transfer
-from dngo.batch import INVALID, UNINFORMATIVE, Outcome, Proposal
+from dngo.batch import INVALID, UNINFORMATIVE, Outcome
 from dngo.errors import UserError
 from dngo.evaluation import pictures
 from dngo.exchange.files import sha256
 from dngo.exchange.growth import Growth, grown
-from dngo.exchange.outcomes import SOURCE
+from dngo.exchange.incoming import Evaluation, Imported, Incoming
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
-from dngo.exchange.warm_start import Imported, Part, begin_with
 from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
 from dngo.space import Space
 from dngo.space.parameters import Listed, alike, choices
-from dngo.storage.digest import digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study, entries
-from dngo.study.beginning import wanted
+from dngo.study.beginning import read_transfer
 from dngo.study.paths import Paths
 from dngo.thresholds import Constraints, objectives_of
 from dngo.waiting import Note
@@ -82,30 +79,23 @@ def fork(
     }
     if growth.said:
         record["read"] = "; ".join(growth.said)
-    found = _Forked(study, path, header, old, growth)
-    begun = begin_with(study, found.parts(), record, found.skipped, found.notes)
-    return replace(begun, said="\n".join(growth.said))
+    return _Forked(study, record, path, header, old, growth).begin("\n".join(growth.said))
 
 
-class _Forked:
-    """The evaluations of an archive as those of a new study, some at a time.
-
-    skipped: why an evaluation was left out, by its place. It is complete after the last part.
-    """
+class _Forked(Incoming):
+    """The evaluations of an archive as those of a new study."""
 
     def __init__(
         self,
         study: Study,
+        record: dict[str, Any],
         path: Path,
         header: archive.Header,
         old: Space,
         growth: Growth,
     ):
-        self.study, self.path, self.header, self.old = study, path, header, old
-        self.growth = growth
-        self.skipped: dict[str, str] = {}
-        self.kept = 0
-        self.ids: dict[str, str] = {}  # of the points here, by those in the old study
+        super().__init__(study, record)
+        self.path, self.header, self.old, self.growth = path, header, old, growth
 
     def notes(self) -> list[Note]:
         """The notes on what came along, and on the study; complete after the last part."""
@@ -119,59 +109,39 @@ class _Forked:
                 found.append(replace(note, point=point, origin=origin))
         return found
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[list[Evaluation]]:
         """Proposals and outcomes; raises UserError at the end if there are none."""
         for found in _evaluations(self.path, self.header.iterations):
             yield self._of(found)
-        if not self.kept:
+        if not self.number:
             why = next(iter(self.skipped.values()), "it has none")
             raise UserError(
                 f"{self.path}: none of its evaluations lies in the space of the new study ({why})"
             )
 
-    def _of(self, found: list[tuple[Proposal, Outcome]]) -> Part:
+    def _of(self, found: list[Evaluation]) -> list[Evaluation]:
         rows = [Row(f"proposal {p.id}", self.growth.point_of(p, o)) for p, o in found]
         points, problems = points_of(self.study.space, rows)
         _check_alike(found, points, problems, self.old)
-        proposals: list[Proposal] = []
-        outcomes: list[Outcome] = []
+        kept, theirs = [], self.header.identity
         for i, (earlier, outcome) in enumerate(found):
             if outcome.status in UNINFORMATIVE:
                 problems[i] = f"{outcome.status}: its outcome is unknown"
             if i in problems:
                 continue
-            again = self.ids.get(earlier.origin.get("repeats", ""))
-            proposal = Proposal(
-                iteration=0,
-                slot=self.kept,
-                parameters=points[i],
-                source=SOURCE,
-                # No fit learns from what was evaluated once more, in the new study neither.
-                origin={"repeats": again} if again else {},
-            )
-            place = f"study {self.header.identity['study']}, proposal {earlier.id}"
             metadata = pictures.carried(
                 outcome.metadata,
                 Paths(self.path.parent).picture(earlier.iteration, earlier.slot),
-                self.study.paths.picture(0, proposal.slot),
+                self.study.paths.picture(0, self.number),
             )
-            own = replace(
-                _judged(
-                    self.growth.outcome_of(_mended(outcome)),
-                    self.study.config.reported,
-                    self.header.identity["constraints"],
-                ),
-                iteration=0,
-                slot=proposal.slot,
-                parameters_digest=digest_parameters(points[i]),
-                metadata=with_origin(metadata, "imported_from", place),
-            )
-            proposals.append(proposal)
-            outcomes.append(own)
-            self.ids[earlier.id] = proposal.id
-            self.kept += 1
+            own = self.growth.outcome_of(_mended(outcome))
+            own = _judged(own, self.study.config.reported, theirs["constraints"])
+            own = replace(own, metadata=metadata)
+            place = f"study {theirs['study']}, proposal {earlier.id}"
+            repeats = earlier.origin.get("repeats")
+            kept.append(self.taken(earlier.id, repeats, points[i], own, place))
         self.skipped |= {rows[i].place: problems[i] for i in sorted(problems)}
-        return proposals, outcomes
+        return kept
 
 
 def _header(path: Path) -> archive.Header:
@@ -188,7 +158,7 @@ def _check_transfer(study: Study, chain: list[str]) -> None:
     """Raise UserError if an archive under `transfer` comes along already: it would count twice."""
     if not study.config.transfer:
         return
-    for earlier in transfer.read(study.config.transfer, wanted(study.config), beside=study.beside):
+    for earlier in read_transfer(study):
         if earlier.digest in chain:
             raise UserError(
                 f"transfer: {earlier.file}: its evaluations come along by the fork; remove it there"
@@ -208,10 +178,10 @@ def _check_numbers(path: Path, identity: Mapping[str, Any], thresholds: Mapping[
             )
 
 
-def _evaluations(path: Path, iterations: int) -> Iterator[list[tuple[Proposal, Outcome]]]:
+def _evaluations(path: Path, iterations: int) -> Iterator[list[Evaluation]]:
     """Every proposal of an archive with its outcome, some iterations at a time."""
     space = archive.read_space(path)
-    found: list[tuple[Proposal, Outcome]] = []
+    found: list[Evaluation] = []
     with archive.reading(path):
         for t in range(iterations):
             batch = archive.read_batch(path, t, space)
@@ -222,7 +192,7 @@ def _evaluations(path: Path, iterations: int) -> Iterator[list[tuple[Proposal, O
 
 
 def _check_alike(
-    found: list[tuple[Proposal, Outcome]],
+    found: list[Evaluation],
     points: list[dict[str, Any]],
     problems: dict[int, str],
     old: Space,

@@ -25,11 +25,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from dngo import archive as archives
 from dngo.audit import audit_rows
 from dngo.batch import Batch, Outcome
+from dngo.config.pages import as_yaml
 from dngo.errors import UserError
 from dngo.evaluation.pictures import held
 from dngo.exchange import csv_table
@@ -150,14 +149,8 @@ class _Description:
             f"Bayesian optimisation of {self.config.study} by dngo: {self.header.rows} evaluations "
             f"in {self.header.iterations} iterations"
         )
-        if license:
-            root["license"] = self.crate.add(
-                license, "CreativeWork", name=license.rsplit("/", 1)[-1]
-            )
-        else:
-            root["license"] = self.crate.add(
-                "#license", "CreativeWork", name="None chosen: ask the author"
-            )
+        name = license.rsplit("/", 1)[-1] if license else "None chosen: ask the author"
+        root["license"] = self.crate.add(license or "#license", "CreativeWork", name=name)
         if self.crate.agent:
             root["author"] = self.crate.agent
         root["conformsTo"] = [
@@ -176,15 +169,11 @@ class _Description:
             name="The archive: every proposal, outcome and surrogate",
             identifier=self.header.digest,
         )
-        resolved = io.StringIO()
-        YAML().dump(self.config.stored(), resolved)
-        resolved.seek(0)
+        resolved, table = io.StringIO(as_yaml(self.config.stored())), io.StringIO()
         self.configuration = self.crate.add_file(
             resolved, "config.yaml", name="The configuration, all defaults filled in"
         )
-        table = io.StringIO()
         csv_table.write_table(self.archive, table)
-        table.seek(0)
         self.crate.add_file(table, "proposals.csv", name="A line for each proposal and its outcome")
         text = README.format(
             study=self.config.study,
@@ -192,12 +181,8 @@ class _Description:
             iterations=self.header.iterations,
             version=f"dngo {self.crate.version}",
         )
-        self.crate.add_file(
-            io.StringIO(text),
-            "README.md",
-            name="What is in here",
-            about=self.crate.graph.root_dataset,
-        )
+        about = self.crate.graph.root_dataset
+        self.crate.add_file(io.StringIO(text), "README.md", name="What is in here", about=about)
         self._notes()
 
     def _notes(self) -> None:
@@ -219,16 +204,16 @@ class _Description:
         attributes = archives.iteration_attributes(self.archive, t)
         self.crate.add_packages(batch.environment)
         rows = f"rows {attributes['first_row']} to {attributes['first_row'] + len(outcomes) - 1}"
-        record = self._part(
-            f"#record-{t}", f"The archive with iterations 0 to {t}", attributes["digest"]
-        )
+        name, digest = f"The archive with iterations 0 to {t}", attributes["digest"]
+        record = self._part(f"#record-{t}", name, digest)
         if not batch.evaluated:
             self._import(t, batch, outcomes, [record, *self._pictures(outcomes)])
             return
-        basis = [self._record(batch.training_iterations - 1)] if t else []
+        basis: list[Any] = []
         if t:
-            surrogate = self._fit(batch, basis)
-            basis = [surrogate, *basis, *(self._batch(s) for s in batch.pending)]
+            learnt = self.crate.graph.get(f"#record-{batch.training_iterations - 1}")
+            pending = [self.crate.graph.get(f"#batch-{s}") for s in batch.pending]
+            basis = [self._fit(batch, learnt), learnt, *pending]
         proposed = self._propose(batch, rows, basis)
         own = [o for o, p in zip(outcomes, batch.proposals, strict=True) if not p.told]
         size = batch.points_per_job if self.one_by_one else max(len(own), 1)
@@ -245,23 +230,26 @@ class _Description:
             f"#merge-{t}",
             name=f"Merge of iteration {t}",
             description=f"{rows} appended; the digest of the archive is {attributes['digest']}",
-            object=[*parts, *([self._record(t - 1)] if t else [])],
+            object=[*parts, *([self.crate.graph.get(f"#record-{t - 1}")] if t else [])],
             result=[record],
             times=[json.loads(attributes["merged"]).get("time", math.nan)],
         )
 
-    def _fit(self, batch: Batch, basis: list[Any]) -> Any:
+    def _fit(self, batch: Batch, learnt: Any) -> Any:
         t = batch.iteration
         surrogate = self._part(f"#surrogate-{t}", f"/iterations/{t}/surrogate in the archive")
+        with archives.reading(self.archive) as file:
+            attributes = dict(file[f"iterations/{t}/surrogate"].attrs)
+        started = json.loads(attributes["environment"])["time"]
         self.crate.add_step(
             "fit",
             f"#fit-{t}",
             name=f"Fit of iteration {t}",
             description=f"Learnt from iterations 0 to {batch.training_iterations - 1}; random "
             f"stream: seed {batch.seed}, key [{t}, 1]",
-            object=[*basis, self.configuration],
+            object=[learnt, self.configuration],
             result=[surrogate],
-            times=self._fit_times(t),
+            times=[started, started + float(attributes["seconds"])],
         )
         return surrogate
 
@@ -280,12 +268,6 @@ class _Description:
             times=[batch.environment.get("time", math.nan)],
         )
         return proposed
-
-    def _fit_times(self, t: int) -> list[float]:
-        with archives.reading(self.archive) as file:
-            attributes = file[f"iterations/{t}/surrogate"].attrs
-            started = json.loads(attributes["environment"])["time"]
-            return [started, started + float(attributes["seconds"])]
 
     def _evaluate(self, t: int, job: int, outcomes: list[Outcome], proposed: Any) -> Any:
         first, last = outcomes[0].id, outcomes[-1].id
@@ -336,11 +318,10 @@ class _Description:
             description=f"A file of evaluations made before ({source.get('format')})",
             identifier=f"sha256:{source.get('sha256')}",
         )
+        version = self.crate.version
         self.crate.add_action(
             f"#import-{t}",
-            self.crate.add(
-                "#dngo", "SoftwareApplication", name="dngo", softwareVersion=self.crate.version
-            ),
+            self.crate.add("#dngo", "SoftwareApplication", name="dngo", softwareVersion=version),
             name=f"Import of {source.get('file')}",
             description=f"{len(outcomes)} evaluations, {_count(o.status for o in outcomes)}",
             object=[file],
@@ -349,33 +330,24 @@ class _Description:
         )
 
     def _part(self, identifier: str, name: str, digest: str | None = None) -> Any:
-        return self.crate.add(
-            identifier, "CreativeWork", name=name, identifier=digest, isPartOf=self.file
-        )
-
-    def _record(self, t: int) -> Any:
-        return self.crate.graph.get(f"#record-{t}")
-
-    def _batch(self, t: int) -> Any:
-        return self.crate.graph.get(f"#batch-{t}")
+        part = {"name": name, "identifier": digest, "isPartOf": self.file}
+        return self.crate.add(identifier, "CreativeWork", **part)
 
     # ---- the run as a whole ---------------------------------------------------------------------
 
     def _run(self) -> None:
-        config = self.config
-        self.crate.workflow["softwareRequirements"] = list(self.crate.packages.values())
-        self.crate.add_parameter(
-            self.crate.workflow, "input", "configuration", "File", self.configuration
-        )
-        settings = [self.crate.add_value(n, getattr(config, n)) for n in SETTINGS]
+        workflow, parameter = self.crate.workflow, self.crate.add_parameter
+        workflow["softwareRequirements"] = list(self.crate.packages.values())
+        parameter(workflow, "input", "configuration", "File", self.configuration)
+        settings = [self.crate.add_value(n, getattr(self.config, n)) for n in SETTINGS]
         for name, value in zip(SETTINGS, settings, strict=True):
-            self.crate.add_parameter(self.crate.workflow, "input", name, "Integer", value)
-        self.crate.add_parameter(self.crate.workflow, "output", "archive", "File", self.file)
+            parameter(workflow, "input", name, "Integer", value)
+        parameter(workflow, "output", "archive", "File", self.file)
         best = self._best()
         run = self.crate.add_action(
             "#run",
-            self.crate.workflow,
-            name=f"Study {config.study}",
+            workflow,
+            name=f"Study {self.config.study}",
             description=f"{self.header.rows} evaluations, {_count(map(str, self.table.status))}",
             object=[self.configuration, *settings],
             result=[self.file, *best],
@@ -394,41 +366,30 @@ class _Description:
             startTime=run.get("startTime"),
             endTime=run.get("endTime"),
         )
-        self.crate.graph.root_dataset["mentions"] = [
-            run,
-            *(a for a in self.crate.actions if a is not run),
-        ]
+        others = [action for action in self.crate.actions if action is not run]
+        self.crate.graph.root_dataset["mentions"] = [run, *others]
 
     def _best(self) -> list[Any]:
-        """The formal parameters of the objective; their values are the best point and its outcome."""
-        if self.config.has_several:
-            return self._objectives()
-        row = best_row(
-            archives.read_table(self.archive, thresholds=self.config.thresholds),
-            self.config.direction,
-            self.config.ladder,
-        )
-        rows = islice(audit_rows(self.archive), row, None) if row is not None else iter(())
-        best = next(rows, {})
+        """Add the formal parameters of the objective; return the value of the best outcome.
+
+        Their values are the best point and its outcome. Of several objectives no single point is
+        the best, and they have no values.
+        """
+        config, best, row = self.config, {}, None
+        if not config.has_several:
+            table = archives.read_table(self.archive, thresholds=config.thresholds)
+            row = best_row(table, config.direction, config.ladder)
+        if row is not None:
+            best = next(islice(audit_rows(self.archive), row, None))
         tool = self.crate.tool("evaluate")
-        for name, parameter in self.config.space.items():
+        for name, parameter in config.space.items():
             value = self.crate.add_value(name, best.get(f"parameter_{name}"))
             self.crate.add_parameter(tool, "input", name, _kind(parameter), value)
-        objective = self.crate.add_value("objective", best.get("objective"))
-        self.crate.add_parameter(tool, "output", "objective", "Float", objective)
-        return [objective] if objective is not None else []
-
-    def _objectives(self) -> list[Any]:
-        """The formal parameters of several objectives.
-
-        They have no values, as no single point is the best.
-        """
-        tool = self.crate.tool("evaluate")
-        for name, parameter in self.config.space.items():
-            self.crate.add_parameter(tool, "input", name, _kind(parameter), None)
-        for name in self.config.directions:
-            self.crate.add_parameter(tool, "output", name, "Float", None)
-        return []
+        names = list(config.directions) if config.has_several else ["objective"]
+        values = {name: self.crate.add_value(name, best.get(name)) for name in names}
+        for name, value in values.items():
+            self.crate.add_parameter(tool, "output", name, "Float", value)
+        return [value for value in values.values() if value is not None]
 
 
 def _version(environment: dict[str, Any]) -> str:

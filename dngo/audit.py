@@ -32,7 +32,7 @@ from dngo.space.types import parameters_of_archive
 from dngo.stopping.curves import Curve
 from dngo.storage import picture
 from dngo.storage.logs import PointLogs
-from dngo.storage.text import value_text, visible
+from dngo.storage.text import cell, visible
 from dngo.study import entries
 from dngo.study.paths import Paths
 from dngo.types import Array, Rows
@@ -180,7 +180,7 @@ def table_of(path: Path) -> list[dict[str, Any]]:
 def page(data: dict[str, Any]) -> str:
     """An audit for a person: one page."""
     lines = [f"Proposal {data['id']} in {data['archive']}", ""]
-    lines += [f"  {k:<24}{_show(v)}" for k, v in data["parameters"].items()]
+    lines += [f"  {k:<24}{cell(v)}" for k, v in data["parameters"].items()]
     known = data["space_constraints"]
     if known:
         lines += ["", "Known constraints"]
@@ -198,8 +198,8 @@ def page(data: dict[str, Any]) -> str:
         lines += [
             f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} "
             + (
-                ", ".join(f"{n} {_show(v)}" for n, v in near["objectives"].items())
-                or _show(near["objective"])
+                ", ".join(f"{n} {cell(v)}" for n, v in near["objectives"].items())
+                or cell(near["objective"])
             )
             for near in data["nearest_before"]
         ]
@@ -235,12 +235,12 @@ def _why(data: dict[str, Any]) -> list[str]:
     if "repeats" in why["origin"]:
         lines.append(f"  Repeats                 {why['origin']['repeats']}, which had failed")
     if why["belief"] is not None:
-        lines.append(f"  Priors of people        times {_show(why['belief'])}")
+        lines.append(f"  Priors of people        times {cell(why['belief'])}")
     if why["cost"]:
         lines.append(
-            f"  Cost expected           {_show(why['cost']['expected'])} ({why['cost']['per']})"
+            f"  Cost expected           {cell(why['cost']['expected'])} ({why['cost']['per']})"
         )
-    return lines + [f"    {name:<28} {_show(v)}" for name, v in why["surrogate"].items()]
+    return lines + [f"    {name:<28} {cell(v)}" for name, v in why["surrogate"].items()]
 
 
 def _entered(why: dict[str, Any]) -> list[str]:
@@ -256,7 +256,7 @@ def _entered(why: dict[str, Any]) -> list[str]:
         lines.append(f"  SHA-256 of the file     {origin['sha256']}")
     if math.isfinite(why["mean"]) or why["means"]:
         lines += [f"  {name:<24}{text}" for name, text in _objectives_expected(why)]
-        lines.append(f"  Feasible with           probability {_show(why['feasibility'])}")
+        lines.append(f"  Feasible with           probability {cell(why['feasibility'])}")
     return lines
 
 
@@ -275,8 +275,8 @@ def _objectives_expected(why: dict[str, Any]) -> list[tuple[str, str]]:
 def _moments(mean: float, std: float, log: bool) -> str:
     """A mean and its deviation. On a logarithmic scale it is the interval, which is not symmetric."""
     if not log or not math.isfinite(mean):
-        return f"{_show(mean)} ± {_show(std)}"
-    return f"{_show(mean)}, {Units(1.0, log=True).margin(mean, std)} (95 %)"
+        return f"{cell(mean)} ± {cell(std)}"
+    return f"{cell(mean)}, {Units(1.0, log=True).margin(mean, std)} (95 %)"
 
 
 def _expected(why: dict[str, Any]) -> list[str]:
@@ -288,12 +288,12 @@ def _expected(why: dict[str, Any]) -> list[str]:
         ("Found as", f"{why['source']}; pick {why['rank_in_batch']} of {why['batch_size']}"),
         (
             "Acquisition",
-            _show(why["acquisition"])
-            + ("" if math.isnan(other) else f"; the next best candidate had {_show(other)}"),
+            cell(why["acquisition"])
+            + ("" if math.isnan(other) else f"; the next best candidate had {cell(other)}"),
         ),
         *_objectives_expected(why),
         *([("Deviation scale", f"the model's deviations times {scale:g}")] if scale != 1.0 else []),
-        ("Feasible with", f"probability {_show(why['feasibility'])}"),
+        ("Feasible with", f"probability {cell(why['feasibility'])}"),
         (
             "Pending then",
             f"{why['num_pending']} points" + (f": {_some(why['pending'])}" * bool(why["pending"])),
@@ -317,8 +317,8 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     lines = [
         f"  Status                  {_ended(came['status'], came['message'])}",
         *(
-            [f"  {name:<24}{_show(value)}" for name, value in came["objectives"].items()]
-            or [f"  Objective               {_show(came['objective'])}"]
+            [f"  {name:<24}{cell(value)}" for name, value in came["objectives"].items()]
+            or [f"  Objective               {cell(came['objective'])}"]
         ),
     ]
     if math.isfinite(came["standardised_residual"]):
@@ -333,7 +333,7 @@ def _what_came(data: dict[str, Any]) -> list[str]:
     job = f", job {came['job']}" if came["job"] else ""
     return [
         *lines,
-        f"  Took                    {_show(came['duration'])} s, attempt {came['attempts']}",
+        f"  Took                    {cell(came['duration'])} s, attempt {came['attempts']}",
         f"  Where and when          {came['host']}{job}, {_time(came['started'])}",
     ]
 
@@ -365,13 +365,12 @@ def _held(constraint: dict[str, Any]) -> str:
     text = words[constraint.get("held")]
     if "threshold" in constraint:
         text = (
-            f"{_show(constraint.get('number', math.nan))}, must be "
-            f"{constraint['threshold']}: {text}"
+            f"{cell(constraint.get('number', math.nan))}, must be {constraint['threshold']}: {text}"
         )
     if "mean" in constraint:
-        text += f"; expected {_show(constraint['mean'])} ± {_show(constraint['std'])}"
+        text += f"; expected {cell(constraint['mean'])} ± {cell(constraint['std'])}"
     if "probability" in constraint:
-        text += f"; predicted to hold with probability {_show(constraint['probability'])}"
+        text += f"; predicted to hold with probability {cell(constraint['probability'])}"
     return text
 
 
@@ -478,10 +477,6 @@ def _constraints(
         if what in keys and name in found:
             found[name][keys[what]] = float(values[0])
     return found
-
-
-def _show(value: Any) -> str:
-    return "-" if value != value else value_text(value)
 
 
 def _some(ids: list[str]) -> str:

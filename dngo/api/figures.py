@@ -12,6 +12,8 @@ from dngo.report.data import View
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+Output = str | Path | None
+Labels = Mapping[str, str] | None
 FOR_A_PAPER = ("course", "edf", "ranks")
 
 
@@ -25,11 +27,7 @@ class Figures:
         self._view = view
 
     def course(
-        self,
-        output: str | Path | None = None,
-        *,
-        labels: Mapping[str, str] | None = None,
-        width: float = 88.0,
+        self, output: Output = None, *, labels: Labels = None, width: float = 88.0
     ) -> go.Figure | Path:
         """The best value so far, as a figure to look at or as a new file for a paper.
 
@@ -43,32 +41,20 @@ class Figures:
         return self._written("course", output, labels, width)
 
     def edf(
-        self,
-        output: str | Path | None = None,
-        *,
-        labels: Mapping[str, str] | None = None,
-        width: float = 88.0,
+        self, output: Output = None, *, labels: Labels = None, width: float = 88.0
     ) -> go.Figure | Path:
         """The share of the evaluations that reached a value; see `course`."""
-        if output is None:
-            return self._compared("edf")
         return self._written("edf", output, labels, width)
 
     def ranks(
-        self,
-        output: str | Path | None = None,
-        *,
-        labels: Mapping[str, str] | None = None,
-        width: float = 88.0,
+        self, output: Output = None, *, labels: Labels = None, width: float = 88.0
     ) -> go.Figure | Path:
         """Each parameter against the rank of the objective; see `course`."""
-        if output is None:
-            return self._compared("ranks")
         return self._written("ranks", output, labels, width)
 
-    def _written(
-        self, kind: str, output: str | Path, labels: Mapping[str, str] | None, width: float
-    ) -> Path:
+    def _written(self, kind: str, output: Output, labels: Labels, width: float) -> go.Figure | Path:
+        if output is None:
+            return self._compared(kind)
         from dngo.report.paper import write
 
         write(kind, [self._view()], Path(output), labels, width)

@@ -3,5 +3,3 @@
 from dngo.report.conclusion import conclude
 from dngo.report.live import regret, status
 from dngo.report.text import format_status, headline, summary
-
-__all__ = ["conclude", "format_status", "headline", "regret", "status", "summary"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from dngo import archive
 from dngo.audit import audit
 from dngo.errors import UserError
 from dngo.report.left import TAGS, tags_of
-from dngo.storage.text import value_text, visible
+from dngo.storage.text import cell, visible
 from dngo.units import LOG
 
 # Fields that say what proposed a point.
@@ -111,23 +111,24 @@ def _logarithmic(path: Path) -> set[str]:
 
 def text(proposals: Sequence[str], lines: Sequence[NamedValues]) -> str:
     """The points for a terminal, a column for each. Two points have a column with their difference."""
+    more = ["difference"] * (len(proposals) == 2)
+    rows = [
+        (line.name, [*map(cell, line.values), *[line.difference for _ in more]]) for line in lines
+    ]
+    return side_by_side([*proposals, *more], rows, 60 + 30 * len(proposals))
+
+
+def side_by_side(
+    heads: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]], width: int
+) -> str:
+    """A table for a terminal: a name before each row, and a column for each head."""
     shown = Table(box=None, padding=(0, 2), show_header=True)
     shown.add_column("")
-    for name in proposals:
-        shown.add_column(name, justify="right", overflow="fold")
-    two = len(proposals) == 2
-    if two:
-        shown.add_column("difference", justify="right")
-    for line in lines:
-        cells = [_shown(value) for value in line.values]
-        shown.add_row(visible(line.name), *cells, *([line.difference] if two else []))
-    console = Console(width=60 + 30 * len(proposals), color_system=None)
+    for head in heads:
+        shown.add_column(head, justify="right", overflow="fold")
+    for name, cells in rows:
+        shown.add_row(visible(name), *cells)
+    console = Console(width=width, color_system=None)
     with console.capture() as captured:
         console.print(shown)
     return captured.get()
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    return value_text(value)

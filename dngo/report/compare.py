@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from dngo.errors import UserError
 from dngo.locate import archive_at, file_at, find_study, is_archive
+from dngo.report.beside import side_by_side
 from dngo.report.data import View
 from dngo.report.figures import all_compared
 from dngo.report.front import common_reference, volume_of
 from dngo.report.page import Page
-from dngo.storage.text import value_text
+from dngo.storage.text import cell
 from dngo.units import units_of
 
 TITLE = "Studies compared"
@@ -48,7 +47,7 @@ def _volumes(views: Sequence[View], common: int) -> list[dict[str, Any]]:
     """
     if not views[0].has_several:
         return [{} for _ in views]
-    reference = common_reference(views)
+    reference = common_reference([view.front for view in views])
     return [
         {
             "front": len(view.front.rows),
@@ -105,54 +104,33 @@ def names(views: Sequence[View]) -> list[str]:
     return [n if own.count(n) == 1 else str(v.path) for n, v in zip(own, views, strict=True)]
 
 
-def table(found: Sequence[dict[str, Any]]) -> Table:
+def text(found: Sequence[dict[str, Any]]) -> str:
     """The comparison for a terminal: a column for each study."""
-    shown = Table(box=None, padding=(0, 2), show_header=True)
-    shown.add_column("")
-    for row in found:
-        shown.add_column(row["study"], justify="right", overflow="fold")
-    common = found[0]["common"]
     lines = {
         "evaluations": [f"{r['evaluations']}" for r in found],
         "feasible": [f"{r['feasible_share']:.0%}" for r in found],
-        **_best_lines(found, common),
+        **_best_lines(found, found[0]["common"]),
         "hours of evaluation": [f"{r['evaluation_seconds'] / 3600:.3g}" for r in found],
         "hours by the clock": [f"{r['elapsed_seconds'] / 3600:.3g}" for r in found],
     }
-    for name, values in lines.items():
-        shown.add_row(name, *values)
-    parameters = list(dict.fromkeys(name for row in found for name in row["parameters"]))
-    for name in parameters:
-        shown.add_row(name, *[_shown(row["parameters"].get(name)) for row in found])
-    return shown
+    parameters = dict.fromkeys(name for row in found for name in row["parameters"])
+    points = [(n, [cell(row["parameters"].get(n)) for row in found]) for n in parameters]
+    heads = [row["study"] for row in found]
+    return side_by_side(heads, [*lines.items(), *points], 40 + 30 * len(found))
 
 
 def _best_lines(found: Sequence[dict[str, Any]], common: int) -> dict[str, list[str]]:
     if "front" in found[0]:
         return {
             "points of the front": [str(r["front"]) for r in found],
-            "hypervolume": [_shown(r["hypervolume"]) for r in found],
-            f"hypervolume after {common}": [_shown(r["hypervolume_at_common"]) for r in found],
+            "hypervolume": [cell(r["hypervolume"]) for r in found],
+            f"hypervolume after {common}": [cell(r["hypervolume_at_common"]) for r in found],
         }
     return {
-        "best": [_shown(r["best"]) for r in found],
+        "best": [cell(r["best"]) for r in found],
         "its proposal": [r["proposal"] for r in found],
-        f"best after {common}": [_shown(r["best_at_common"]) for r in found],
+        f"best after {common}": [cell(r["best_at_common"]) for r in found],
     }
-
-
-def _shown(value: Any) -> str:
-    if value is None or value != value:  # not a number
-        return "-"
-    return value_text(value)
-
-
-def text(found: Sequence[dict[str, Any]]) -> str:
-    """The comparison as plain lines."""
-    console = Console(width=40 + 30 * len(found), color_system=None)
-    with console.capture() as captured:
-        console.print(table(found))
-    return captured.get()
 
 
 def document(views: Sequence[View]) -> str:

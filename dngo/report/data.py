@@ -43,7 +43,7 @@ class View:
 
     config: the resolved configuration.
     numbers: (n,) by the names of the archive's columns.
-    source, stage, message: (n,) text; the stage is empty in old archives.
+    source, message: (n,) text.
     model, model_iteration: the latest surrogate, if any, and the iteration that it proposed.
     objective: its name, if this is the view of one of several.
     directions: of several objectives, by name in order; empty for one.
@@ -58,7 +58,6 @@ class View:
     table: Table
     numbers: dict[str, np.ndarray]
     source: np.ndarray
-    stage: np.ndarray
     message: np.ndarray
     model: Model | None
     model_iteration: int
@@ -81,9 +80,6 @@ class View:
             proposals, outcomes = file["proposals"], file["outcomes"]
             numbers = {name: proposals[name][:rows].astype(float) for name in NUMBERS}
             numbers |= {name: outcomes[name][:rows] for name in TIMES}
-            stage = np.full(rows, "", dtype=object)
-            if "stage" in proposals:
-                stage = archive.words(proposals["stage"], rows)
             source = archive.words(proposals["source"], rows)
             means, stds = (
                 {name: column[:rows] for name, column in proposals.get(group, {}).items()}
@@ -108,7 +104,6 @@ class View:
             ),
             numbers=numbers,
             source=source,
-            stage=stage,
             message=message,
             model=model,
             model_iteration=iteration,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,13 +25,6 @@ from dngo.fronts import (
 from dngo.storage.text import number_in
 from dngo.types import Array, Rows
 from dngo.units import Units, units_of
-
-
-class HasFront(Protocol):
-    """A study that has a front."""
-
-    @property
-    def front(self) -> Front: ...
 
 
 @dataclass(frozen=True)
@@ -188,9 +181,9 @@ def volume_of(values: Array, reference: Array) -> float:
     return hypervolume(values[np.isfinite(values).all(axis=1)], reference)
 
 
-def common_reference(views: Sequence[HasFront]) -> Array:
-    """The worst of the references of several studies: (m,)."""
-    return np.asarray(np.fmax.reduce([view.front.least for view in views]))
+def common_reference(fronts: Sequence[Front]) -> Array:
+    """The worst of the references of several fronts: (m,)."""
+    return np.asarray(np.fmax.reduce([front.least for front in fronts]))
 
 
 def weights_of(text: str, directions: Mapping[str, str]) -> dict[str, float]:

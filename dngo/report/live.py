@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,13 +26,13 @@ from dngo.batch import (
 from dngo.errors import UserError
 from dngo.evaluation.progress import last_point
 from dngo.report.expected_gain import expected_gain
-from dngo.report.front import Front, own_values
+from dngo.report.front import Front
 from dngo.report.levels import levels
 from dngo.report.models import by_batch
-from dngo.space.ladder import Ladder
 from dngo.study import Study, best_row
 from dngo.units import LARGEST, Units
 
+NO_FAILURE = (*WORKED, "withdrawn")
 PACE = 5  # batches whose pace is averaged
 REPORTING = 100  # running evaluations whose progress is read
 STAGES = ("fit", "propose", "evaluate", "merge")
@@ -47,92 +46,59 @@ def status(study: Study) -> dict[str, Any]:
     """
     header = study.header()
     merged = header.iterations if header else 0
-    table = study.table(merged) if header else None
+    archived = study.table(merged) if header else None
     in_flight, fresh = _in_flight(study, merged)
-    counts = Counter(o.status for _, o in fresh)
-    if table is not None:
-        counts.update(table.status.tolist())
+    table = _with_fresh(study, archived, fresh)
+    counts = Counter(table.status.tolist())
     known = counts.total() - sum(counts[status] for status in (*UNINFORMATIVE, STOPPED))
-    seconds = [o.duration for _, o in fresh if np.isfinite(o.duration)]
-    spent = float(np.nansum(table.duration)) if table is not None else 0.0
     result: dict[str, Any] = {
         "study": study.config.study,
         "folder": str(study.folder),
         "iterations_merged": merged,
         # If a run was started with `--config iterations=...`, its batches hold that number.
         "iterations_configured": max(
-            study.records.last_iteration() + 1, merged, *(b["planned"] for b in in_flight), 0
+            study.last_iteration() + 1, merged, *(b["planned"] for b in in_flight), 0
         ),
         "evaluations": counts.total(),
         "archived": header.rows if header else 0,
         "in_flight": in_flight,
         "waiting": _waiting(study),
-        "best": None if study.config.has_several else _best(study, table, fresh),
+        "best": None if study.config.has_several else _best(study, table),
         "feasible_share": counts["ok"] / known if known else None,
         "outcomes": {s: counts[s] for s in STATUSES},
         "stopped": study.journal.stopped or study.journal.asked,
         "left_out": study.journal.left_out,
         "outlook": expected_gain(study),
         "models": by_batch(study.archive, range(merged - 1, merged))[0] if merged > 1 else {},
-        "messages": _messages(study, table, fresh),
-        "evaluation_seconds": spent + sum(seconds),
+        "messages": _messages(study, archived, fresh),
+        "evaluation_seconds": float(np.nansum(table.duration)),
         "stage_seconds": {
             stage: round(sum(found.values()), 1)
-            for stage, found in stage_seconds(study.folder, table).items()
+            for stage, found in stage_seconds(study.folder, archived).items()
         },
     }
     if study.config.has_several:
-        result["front"] = _front(study, table, fresh)
-    elif table is not None:
-        result["regret"] = regret(study, table)
+        front = Front.of(study.archive, table, study.config)
+        parameters = study.space.to_parameters(table.v[front.rows])
+        result["front"] = front.document([table.id(row) for row in front.rows], parameters)
+    elif archived is not None:
+        result["regret"] = regret(study, archived)
     if study.config.ladder is not None:
-        result["fidelity"] = _levels(study, study.config.ladder, table, fresh)
-    result["seconds_to_go"] = _to_go(study, result, table)
+        y = np.where(table.status == "ok", table.objective, np.nan)
+        result["fidelity"] = levels(study.config.ladder, table.v, y, inward.sign(study.config))
+    result["seconds_to_go"] = _to_go(study, result, archived)
     return result
 
 
-def _levels(
-    study: Study,
-    ladder: Ladder,
-    table: archive.Table | None,
-    fresh: list[tuple[Proposal, Outcome]],
-) -> dict[str, Any]:
-    """The evaluations at each level of a fidelity, archived or not, as plain data."""
-    v = study.space.from_parameters([p.parameters for p, _ in fresh])
-    y = np.array([o.objective if o.status == "ok" else np.nan for _, o in fresh])
-    if table is not None:
-        v = np.concatenate([table.v, v])
-        y = np.concatenate([np.where(table.status == "ok", table.objective, np.nan), y])
-    return levels(ladder, v, y, inward.sign(study.config))
-
-
-def _front(
-    study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
-) -> dict[str, Any]:
-    """The front of all ok outcomes, archived or not, as plain data."""
-    config, space = study.config, study.space
-    new = [(p, o) for p, o in fresh if o.status == "ok"]
-    names = list(config.directions)
-    values = np.array([[o.objectives[n] for n in names] for _, o in new]).reshape(-1, len(names))
-    noises = {n: np.array([o.noises.get(n, np.nan) for _, o in new]) for n in names}
-    batch = np.array([p.iteration for p, _ in new], dtype=np.intp)
-    x = space.encode(space.from_parameters([p.parameters for p, _ in new]))
-    held = 0 if table is None else len(table)
-    if table is not None:
-        values = np.concatenate([own_values(table, names), values])
-        noises = {n: np.concatenate([table.noises[n], noises[n]]) for n in names}
-        batch, x = np.concatenate([table.iteration, batch]), np.concatenate([table.x, x])
-    front = Front(inward.each(config), values, batch, inward.references(config))
-    front = front.without_noise(study.archive, noises, x)
-    ids, parameters = [], []
-    for row in front.rows.tolist():
-        if table is not None and row < held:
-            ids.append(table.id(row))
-            parameters += space.to_parameters(table.v[[row]])
-        else:
-            ids.append(new[row - held][0].id)
-            parameters.append(new[row - held][0].parameters)
-    return front.document(ids, parameters)
+def _with_fresh(
+    study: Study, archived: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
+) -> archive.Table:
+    """The rows of the archive, if there is one, and those of outcomes that it does not hold yet."""
+    if archived is not None:
+        return archived.with_told(study.space, fresh)
+    config = study.config
+    names = config.constraints, config.thresholds, config.directions
+    return archive.Table.of(study.space, fresh, *names)
 
 
 def _to_go(study: Study, data: dict[str, Any], table: archive.Table | None) -> float | None:
@@ -163,7 +129,7 @@ def _messages(
     study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
 ) -> dict[str, int]:
     """The five most frequent failures, archived or not, and how often each occurred."""
-    seen = [(o.status, o.message) for _, o in fresh if _failed(o)]
+    seen = [(o.status, o.message) for _, o in fresh if o.status not in NO_FAILURE]
     archived = [] if table is None else failures(study.archive, table)
     counts: Counter[tuple[str, str]] = Counter()
     lines = {}
@@ -173,13 +139,9 @@ def _messages(
     return {lines[found]: n for found, n in counts.most_common(5)}
 
 
-def _failed(outcome: Outcome) -> bool:
-    return outcome.status not in (*WORKED, "withdrawn")
-
-
 def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]]:
     """`count_messages` of an archive's evaluations without an objective."""
-    failed = ~np.isin(table.status, (*WORKED, "withdrawn"))
+    failed = ~np.isin(table.status, NO_FAILURE)
     if not failed.any():
         return []
     with archive.reading(path) as file:
@@ -237,9 +199,10 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
         rows = np.flatnonzero(table.iteration == t)
         status = table.status[rows]
         known = ~np.isin(status, (*UNINFORMATIVE, STOPPED))
+        lowest = float(sign * best[rows[-1]]) if len(rows) else np.nan
         before = best[rows[0] - 1] if len(rows) and rows[0] > 0 else np.nan
         belief = {name: column[rows] for name, column in numbers.items()}
-        failed = ~np.isin(status, (*WORKED, "withdrawn"))
+        failed = ~np.isin(status, NO_FAILURE)
         messages = count_messages(status[failed], message[rows][failed])
         took = times["finished"][rows].max(initial=-np.inf) - times["started"][rows].min(
             initial=np.inf
@@ -249,11 +212,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
                 iteration=t,
                 points=len(rows),
                 feasible=float((status == "ok").sum() / known.sum()) if known.any() else np.nan,
-                best=volumes[t]
-                if several
-                else float(sign * best[rows[-1]])
-                if len(rows)
-                else np.nan,
+                best=volumes[t] if several else lowest,
                 seconds={
                     "fit": benchmark_seconds(study.folder / f"benchmarks/fit/{t}.tsv"),
                     "propose": benchmark_seconds(study.folder / f"benchmarks/propose/{t}.tsv"),
@@ -324,25 +283,22 @@ def _in_flight(
 ) -> tuple[list[dict[str, Any]], list[tuple[Proposal, Outcome]]]:
     """The batches that are not archived, and their outcomes so far."""
     batches, fresh = [], []
-    folders = [
-        p for p in (study.folder / "pending").glob("*") if re.fullmatch("[0-9]{1,9}", p.name)
-    ]
-    for folder in sorted(folders, key=lambda p: int(p.name)):
-        if int(folder.name) < merged or not (folder / "proposals.json").exists():
+    for t in study.paths.iterations():
+        if t < merged or not study.is_kept(t):
             continue
         try:
-            batch = study.batch(int(folder.name))
+            batch = study.batch(t)
         except (OSError, UserError):
             continue  # the batch was merged or removed meanwhile
         done = [(batch.proposals[o.slot], o) for o in batch.told]
         for proposal in batch.evaluated:
             try:
-                outcome = find_outcome(study.outcome_file(proposal), proposal)
+                outcome = find_outcome(study.paths.outcome_file(proposal), proposal)
             except (OSError, UserError):
                 outcome = None
             if outcome is not None:
                 done.append((proposal, outcome))
-        running = [c for c in (folder / "claims").glob("[0-9]*") if not c.suffix]
+        running = [c for c in (study.paths.pending(t) / "claims").glob("[0-9]*") if not c.suffix]
         batches.append(
             {
                 "iteration": batch.iteration,
@@ -363,30 +319,20 @@ def _progress(study: Study, batch: Batch, running: list[Path]) -> dict[str, Any]
     known = {p.slot: p for p in batch.proposals}
     found = []
     for slot in [slot for slot in slots if slot in known][:REPORTING]:
-        last = last_point(study.files(known[slot]).places.progress)
+        last = last_point(study.paths.files(known[slot]).places.progress)
         if last is not None:
             found.append({"id": known[slot].id, "step": last.step, "objective": last.value})
     return {"progress": found} if found else {}
 
 
-def _best(
-    study: Study, table: archive.Table | None, fresh: list[tuple[Proposal, Outcome]]
-) -> dict[str, Any] | None:
-    """The best ok outcome, archived or not."""
-    sign, ladder = inward.sign(study.config), study.config.ladder
-    found = [(sign * o.objective, p.id, p.parameters) for p, o in fresh if o.status == "ok"]
-    row = None if table is None else best_row(table, study.config.direction, ladder)
-    if table is not None and row is not None:
-        (parameters,) = study.space.to_parameters(table.v[row : row + 1])
-        name = table.id(row)
-        found.insert(0, (sign * float(table.objective[row]), name, parameters))
-    if not found:
+def _best(study: Study, table: archive.Table) -> dict[str, Any] | None:
+    """The best ok outcome."""
+    row = best_row(table, study.config.direction, study.config.ladder)
+    if row is None:
         return None
-    if ladder is not None:
-        level = ladder.level(study.space.from_parameters([one[2] for one in found]))
-        found = [one for one, its in zip(found, level, strict=True) if its == level.max()]
-    value, name, parameters = min(found, key=lambda one: one[0])
-    return {"id": name, "objective": sign * value, "parameters": parameters}
+    (parameters,) = study.space.to_parameters(table.v[[row]])
+    value = float(table.objective[row])
+    return {"id": table.id(row), "objective": value, "parameters": parameters}
 
 
 def regret(study: Study, table: archive.Table) -> dict[str, float]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -19,12 +19,15 @@ from dngo.replay import configuration
 from dngo.report.compare import document, read
 from dngo.report.live import status
 from dngo.report.page import asset
-from dngo.report.serve import Acts, Answer, Shown
+from dngo.report.serve import Answer, Shown
 from dngo.report.text import lasting
 from dngo.storage.claim import SILENCE
 from dngo.storage.text import storable
 from dngo.study import Study
 from dngo.study.settling import settle_at
+
+if TYPE_CHECKING:
+    from dngo.acting import Acts
 
 DEPTH, MOST = 6, 1000  # most levels of folders, and most studies, to search
 WIDTH, HEIGHT = 120, 28  # of a small plot of the course
@@ -37,11 +40,11 @@ class ListedStudy:
     number: int
     place: str
     state: str
-    evaluations: int
-    feasible: str
-    best: str
-    course: str
-    age: str
+    evaluations: int = 0
+    feasible: str = ""
+    best: str = ""
+    course: str = ""
+    age: str = ""
 
 
 class Many:
@@ -120,9 +123,7 @@ class Many:
                 line = _line(number, str(place.parent.relative_to(self.folder)), place, beats)
                 self._lines[place] = known = ((modified, beats), line)
         except (UserError, OSError) as error:
-            return ListedStudy(
-                number, str(place.parent), str(error).splitlines()[0], 0, "", "", "", ""
-            )
+            return ListedStudy(number, str(place.parent), str(error).splitlines()[0])
         seconds = time.time() - modified / 1e9
         return replace(known[1], age=f"{lasting(max(0.0, seconds))} ago")
 
@@ -168,9 +169,7 @@ def _study(place: Path) -> Study:
 def _line(number: int, name: str, place: Path, is_at_work: bool) -> ListedStudy:
     study = _study(place)
     if study.archive != place:  # a copy under another name
-        return ListedStudy(
-            number, name, "its folder and its study have different names", 0, "", "", "", ""
-        )
+        return ListedStudy(number, name, "its folder and its study have different names")
     with archive.reading(place):
         data, table = status(study), study.table()
     minimise = inward.sign(study.config) > 0
@@ -195,7 +194,6 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> ListedStudy:
         feasible="" if data["feasible_share"] is None else f"{data['feasible_share']:.0%}",
         best=best,
         course=_course(course if minimise else -course),
-        age="",
     )
 
 

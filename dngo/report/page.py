@@ -252,7 +252,7 @@ def _points(view: View, listed: np.ndarray, left: Sequence[dict[str, Any]]) -> d
         numbers(f"{name} deviation", view.stds[name], hidden=True)
     numbers("P(feasible)", view.numbers["feasibility"])
     words("found as", view.source[listed].tolist())
-    words("picked by the stage", view.stage[listed].tolist(), hidden=True)
+    words("picked by the stage", view.table.stage[listed].tolist(), hidden=True)
     numbers("acquisition", view.numbers["value"], hidden=True)
     numbers("next best", view.numbers["runner_up"], hidden=True)
     numbers("pending then", view.numbers["num_pending"], hidden=True)

@@ -24,7 +24,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
 from dngo.audit import audit, page
@@ -34,6 +34,9 @@ from dngo.report.page import Page, study_page, version
 from dngo.report.text import format_status
 from dngo.storage.patience import in_words
 from dngo.study import Study
+
+if TYPE_CHECKING:
+    from dngo.acting import Acts
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
@@ -56,21 +59,6 @@ class Answers(Protocol):
 
     def act(self, path: str, document: Mapping[str, Any]) -> dict[str, Any] | None:
         """What came of an act, None if nothing takes acts there."""
-
-
-class Acts(Protocol):
-    """What the page of a study may do to it (`dngo.acting`). study: as it is after the last act."""
-
-    study: Study
-
-    def offered(self) -> dict[str, Any]:
-        """What the forms ask for."""
-
-    def withdrawable(self) -> list[str]:
-        """The points that may be withdrawn."""
-
-    def act(self, what: str, given: Mapping[str, str]) -> list[str]:
-        """Do one act; returns what was done, in lines. Raises UserError, OSError."""
 
 
 @dataclass
@@ -102,7 +90,7 @@ class Shown:
         if path == "":
             return "text/html", self._document()
         if path == "status.json":
-            found: dict[str, Any] = {"version": self._version()}
+            found: dict[str, Any] = {"version": version(self.study)}
             found["text"] = format_status(status(self.study))
             if self.acts is not None:
                 found["withdrawable"] = self.acts.withdrawable()
@@ -137,16 +125,12 @@ class Shown:
                 self.study, self._page = self.acts.study, None
             return answer
 
-    def _version(self) -> str:
-        """The state of the archive and of its notes, empty without an archive."""
-        return version(self.study)
-
     def _document(self) -> str:
         """The report. It is made again when the archive has changed."""
         with self._making:  # two browsers must not make it twice
-            version = self._version()
-            if self._page is None or self._page[0] != version:
-                self._page = (version, self._make())
+            now = version(self.study)
+            if self._page is None or self._page[0] != now:
+                self._page = (now, self._make())
             return self._page[1]
 
     def _make(self) -> str:

@@ -39,7 +39,7 @@ BY_MODEL = "outcomes are noisy: these are the surrogate's means, without luck"
 def headline(study: Study) -> str:
     """Iterations, evaluations, best so far: one line."""
     header = study.header()
-    total = study.records.last_iteration()
+    total = study.last_iteration()
     if header is None:
         return f"nothing in the archive yet, {total} iterations to come after the design"
     table = study.table()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -11,15 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from dngo.report import text
 from dngo.report.live import expected_evaluations, merged_batches, status
-from dngo.report.text import (
-    batch_cells,
-    batch_columns,
-    front_lines,
-    lasting,
-    one_line,
-    reporting,
-)
 from dngo.storage.text import value_text
 from dngo.study import Study
 
@@ -29,31 +23,23 @@ MOST_POINTS = 8  # of a front to show
 
 def watch(study: Study, *, interval: float, console: Console) -> None:
     """Show the study until it is complete. If the output is piped, print a line for each change."""
-    if not console.is_terminal:
-        return _lines(study, interval, console)
-    with Live(console=console, auto_refresh=False) as live:
+    with (
+        Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live
+    ):
+        last = ""
         while True:
             over = ended(study)
             study.settle()
-            live.update(screen(study, status(study)), refresh=True)
+            data = status(study)
+            if live is not None:
+                live.update(screen(study, data), refresh=True)
+            elif (line := text.one_line(data)) != last:
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+                console.file.flush()
+                last = line
             if over:
-                return None
+                return
             time.sleep(interval)
-
-
-def _lines(study: Study, interval: float, console: Console) -> None:
-    last = ""
-    while True:
-        over = ended(study)
-        study.settle()
-        line = one_line(status(study))
-        if line != last:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-            console.file.flush()
-            last = line
-        if over:
-            return
-        time.sleep(interval)
 
 
 def ended(study: Study) -> bool:
@@ -73,10 +59,10 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
         Text(f"Study {data['study']}", style="bold"),
         ProgressBar(total=total, completed=done, width=40),
         f"{done} of {total} evaluations",
-        f"{lasting(data['seconds_to_go'])} to go" if data.get("seconds_to_go") else "",
+        f"{text.lasting(data['seconds_to_go'])} to go" if data.get("seconds_to_go") else "",
     )
     parts: list[RenderableType] = [head, _batches(study, data)]
-    parts += [Text(f"Running   {p}") for batch in data["in_flight"] for p in reporting(batch)]
+    parts += [Text(f"Running   {p}") for batch in data["in_flight"] for p in text.reporting(batch)]
     counts = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)
     if counts:
         parts.append(Text(f"Outcomes  {counts}"))
@@ -89,18 +75,18 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
         parts += [Text(f"          {k} = {value_text(v)}") for k, v in best["parameters"].items()]
     elif data.get("front", {}).get("points"):
         parts.append(Text("Front", style="bold"))
-        parts += [Text(line) for line in front_lines(data["front"], MOST_POINTS)]
+        parts += [Text(line) for line in text.front_lines(data["front"], MOST_POINTS)]
     else:
         parts.append(Text("Best      no feasible point yet"))
     return Group(*parts)
 
 
 def _batches(study: Study, data: dict[str, Any]) -> Table:
-    head, *others = batch_columns(study.config.has_several)
+    head, *others = text.batch_columns(study.config.has_several)
     shown = Table(head, "evaluated", "running", *others[1:], box=None, padding=(0, 2))
     merged = data["iterations_merged"]
     for batch in merged_batches(study, range(merged)[-MOST_BATCHES:]) if merged else []:
-        number, points, *cells = batch_cells(batch)
+        number, points, *cells = text.batch_cells(batch)
         shown.add_row(number, f"{points} of {points}", "", *cells)
     for flying in data["in_flight"]:
         shown.add_row(

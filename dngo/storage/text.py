@@ -81,6 +81,11 @@ def value_text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else visible(str(value))
 
 
+def cell(value: Any) -> str:
+    """A value in a table; a dash for none, and for one that is not a number."""
+    return "-" if value is None or value != value else value_text(value)
+
+
 def shown(value: Any, limit: int = 60) -> str:
     """A value to quote in a message: one line of bounded length, with control characters made
     visible."""

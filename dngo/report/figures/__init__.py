@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from dngo.plugins import Registry
 from dngo.report.data import View
@@ -18,8 +17,6 @@ from dngo.report.figures.front import parallel_front, trade_off, volume
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
 from dngo.report.figures.points import batch, calibration, feasibility, models, parallel, thresholds
 from dngo.report.figures.style import Figure, plot
-
-__all__ = ["Figure", "all_compared", "all_figures"]
 
 Draw = Callable[[View], Figure | None]
 OTHERS = Registry("dngo.figures")
@@ -60,10 +57,7 @@ def all_figures(view: View) -> list[Figure]:
         return _drawn([*FIGURES, *others], view)
     found = _drawn(OF_FRONTS, view)
     for name in view.directions:
-        found += [
-            replace(each, key=f"{each.key}-{name}", title=f"{name}: {each.title}")
-            for each in _drawn(OF_EACH, view.of_objective(name))
-        ]
+        found += [each.of(name) for each in _drawn(OF_EACH, view.of_objective(name))]
     return found + _drawn([*OF_ALL, *others], view.of_objective(next(iter(view.directions))))
 
 

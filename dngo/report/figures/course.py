@@ -9,56 +9,38 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dngo.report.data import View
-from dngo.report.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    Figure,
-    Scale,
-    counting,
-    escape,
-    groups,
-    marks,
-    note,
-    plot,
-    sampled,
-    samples,
-    scale,
-    small,
-    subplots,
-)
+from dngo.report.figures import style
 
 
-def progress(view: View) -> Figure:
+def progress(view: View) -> style.Figure:
     """Every evaluation in order, and the best so far."""
-    figure, axis = plot(), scale(view)
+    figure, axis = style.plot(), style.scale(view)
     total = 0
-    for name, rows in samples(view).items():
+    for name, rows in style.samples(view).items():
         total += len(rows)
-        counted = int(groups(view)[name].sum())
+        counted = int(style.groups(view)[name].sum())
         if len(rows) == 0:
             continue
         # Evaluations without an objective are at the foot of the plot.
         nothing = name in ("failed", "stopped")
         y = np.full(len(rows), axis.foot) if nothing else view.table.objective[rows]
         figure.add_scatter(
-            x=rows + 1, y=small(y), mode="markers", name=f"{name} ({counted:,})",
-            marker=marks(name), customdata=rows, cliponaxis=not nothing,
+            x=rows + 1, y=style.small(y), mode="markers", name=f"{name} ({counted:,})",
+            marker=style.marks(name), customdata=rows, cliponaxis=not nothing,
             text=[view.id(row) for row in rows],
             hovertemplate="%{text}: %{y:.6g}<extra></extra>"
             if not nothing else "%{text}: no objective<extra></extra>",
         )  # fmt: skip
     best_line(figure, view, np.arange(1, len(view) + 1))
     figure.update_layout(
-        xaxis_title="evaluation", yaxis=axis.axis(title=escape(view.label("objective")))
+        xaxis_title="evaluation", yaxis=axis.axis(title=style.escape(view.label("objective")))
     )
-    note(figure, axis.outside)
+    style.note(figure, axis.outside)
     caption = (
         "Each evaluation in the order of proposal, and the best ok value so far. Those at the "
-        "foot have no objective." + sampled(total, len(view))
+        "foot have no objective." + style.sampled(total, len(view))
     )
-    return Figure("progress", "Best so far", caption, figure)
+    return style.Figure("progress", "Best so far", caption, figure)
 
 
 def corners(view: View) -> np.ndarray:
@@ -73,12 +55,12 @@ def best_line(figure: go.Figure, view: View, x: np.ndarray, **more: Any) -> None
     if len(rows):
         figure.add_scatter(
             x=x[rows], y=view.best_so_far[rows], mode="lines", name="best so far", customdata=rows,
-            line={"shape": "hv", "color": BLACK, "width": 2},
+            line={"shape": "hv", "color": style.BLACK, "width": 2},
             hovertemplate="best %{y:.6g}<extra></extra>", **more,
         )  # fmt: skip
 
 
-def spent(view: View) -> Figure | None:
+def spent(view: View) -> style.Figure | None:
     """The best so far, by elapsed time and by the cost of the evaluations."""
     if not view.timed.any() or view.best is None:
         return None
@@ -94,19 +76,18 @@ def spent(view: View) -> Figure | None:
     rows = np.union1d(corners[np.isfinite(finished[order][corners])], known[-1:])
     elapsed, unit = _elapsed(finished[order] - start)
     used = np.cumsum(cost[order])
-    figure = subplots(1, 2, height=360, shared_yaxes=True, horizontal_spacing=0.06)
+    figure = style.subplots(1, 2, height=360, shared_yaxes=True, horizontal_spacing=0.06)
     for i, (x, title) in enumerate([(elapsed, f"{unit} since the start"), (used, name)], start=1):
         figure.add_scatter(
             x=x[rows], y=best[rows], mode="lines+markers", name="best so far", row=1, col=i,
-            line={"shape": "hv", "color": BLACK}, marker={"size": 5, "symbol": "circle"},
+            line={"shape": "hv", "color": style.BLACK}, marker={"size": 5, "symbol": "circle"},
             customdata=order[rows], hovertemplate="%{x:.4g}: %{y:.6g}<extra></extra>",
             showlegend=False,
         )  # fmt: skip
-        figure.update_xaxes(title=escape(title), row=1, col=i)
-    logarithmic = best[rows].min() > 0 and best[rows].max() > 10 * best[rows].min()
-    figure.update_yaxes(type="log" if logarithmic else "linear")
-    figure.update_yaxes(title=escape(view.label("objective")), row=1, col=1)
-    return Figure(
+        figure.update_xaxes(title=style.escape(title), row=1, col=i)
+    figure.update_yaxes(type="log" if style.logarithmic(best[rows]) else "linear")
+    figure.update_yaxes(title=style.escape(view.label("objective")), row=1, col=1)
+    return style.Figure(
         "spent",
         "Best by time and cost",
         "The best value so far. Left: by the clock, pauses included. Right: by the "
@@ -124,9 +105,9 @@ def _elapsed(seconds: np.ndarray) -> tuple[np.ndarray, str]:
     return seconds, "seconds"
 
 
-def planar(view: View) -> Figure:
+def planar(view: View) -> style.Figure:
     """The whole course of the study as a histogram of time and outcome (Snoek et al. 2015, figure 4)."""
-    axis = scale(view)
+    axis = style.scale(view)
     n = len(view)
     bins = int(np.clip(n // 5, 10, 80))
     edges = np.linspace(0.5, n + 0.5, bins + 1)
@@ -138,7 +119,7 @@ def planar(view: View) -> Figure:
         np.flatnonzero(ran) + 1, axis.clip(view.table.objective[ran]), bins=(edges, levels)
     )
     lost, _ = np.histogram(np.flatnonzero(view.failed | view.stopped) + 1, bins=edges)
-    figure = subplots(
+    figure = style.subplots(
         2, 1, height=460, shared_xaxes=True, row_heights=[0.9, 0.1], vertical_spacing=0.03
     )
     most = float(max(counts.max(), lost.max(), 1))
@@ -153,14 +134,14 @@ def planar(view: View) -> Figure:
         x=edges, y=["no value"], z=lost[None].astype(np.int32), row=2, col=1, showscale=False,
         hovertemplate="%{z} without an objective around %{x:.0f}<extra></extra>", **shades,
     )  # fmt: skip
-    for colour, width in (("white", 6), (BLACK, 2)):  # black on black would be invisible
+    for colour, width in (("white", 6), (style.BLACK, 2)):  # black on black would be invisible
         best_line(figure, view, np.arange(1, n + 1), row=1, col=1)
         if view.best is not None:
             figure.data[-1].line.update(color=colour, width=width)
-            figure.data[-1].showlegend = colour == BLACK
-    figure.update_yaxes(axis.axis(title=escape(view.label("objective"))), row=1, col=1)
+            figure.data[-1].showlegend = colour == style.BLACK
+    figure.update_yaxes(axis.axis(title=style.escape(view.label("objective"))), row=1, col=1)
     figure.update_xaxes(title="evaluation", row=2, col=1)
-    return Figure(
+    return style.Figure(
         "planar",
         "The whole course",
         "How many evaluations had which value, from the first to the last: the darker a field, the more. "
@@ -171,11 +152,11 @@ def planar(view: View) -> Figure:
     )
 
 
-def _clipped(axis: Scale) -> str:
+def _clipped(axis: style.Scale) -> str:
     return f"{axis.outside} The outermost bins count them." if axis.outside else ""
 
 
-def timeline(view: View) -> Figure | None:
+def timeline(view: View) -> style.Figure | None:
     """The number of running evaluations over time, and the time of each iteration by stage."""
     stages = {s: found for s, found in view.stage_seconds.items() if found}
     panels: list[Callable[[go.Figure, int], None]] = []
@@ -185,11 +166,11 @@ def timeline(view: View) -> Figure | None:
         panels.append(lambda figure, row: _stages(figure, stages, row))
     if not panels:
         return None
-    figure = subplots(len(panels), 1, height=60 + 260 * len(panels), vertical_spacing=0.18)
+    figure = style.subplots(len(panels), 1, height=60 + 260 * len(panels), vertical_spacing=0.18)
     for i, draw in enumerate(panels, start=1):
         draw(figure, i)
     figure.update_layout(barmode="stack")
-    return Figure(
+    return style.Figure(
         "timeline",
         "Where the time went",
         "How many evaluations ran at once, on average in each of 400 equal intervals since the first "
@@ -206,8 +187,8 @@ def _busy(figure: go.Figure, view: View, row: int) -> None:
     edges = np.linspace(start, max(end, start + 1e-3), 401)
     elapsed, unit = _elapsed(edges[1:] - start)
     figure.add_scatter(
-        x=small(elapsed), y=small(view.busy(edges)), mode="lines", fill="tozeroy",
-        name="evaluations under way", line={"shape": "vh", "color": BLUE, "width": 1},
+        x=style.small(elapsed), y=style.small(view.busy(edges)), mode="lines", fill="tozeroy",
+        name="evaluations under way", line={"shape": "vh", "color": style.BLUE, "width": 1},
         row=row, col=1, hovertemplate="%{y:.1f} at %{x:.3g}<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(title=f"{unit} since the start", row=row, col=1)
@@ -216,17 +197,18 @@ def _busy(figure: go.Figure, view: View, row: int) -> None:
 
 def _stages(figure: go.Figure, stages: dict[str, dict[int, float]], row: int) -> None:
     styles: Iterable[tuple[str, str, str]] = (
-        ("fit", ORANGE, "/"), ("propose", GREEN, "x"), ("evaluate", BLUE, ""), ("merge", BLACK, "."),
+        ("fit", style.ORANGE, "/"), ("propose", style.GREEN, "x"),
+        ("evaluate", style.BLUE, ""), ("merge", style.BLACK, "."),
     )  # fmt: skip
     for name, colour, pattern in styles:
         found = stages.get(name, {})
         if found:
             iterations = np.array(sorted(found))
             figure.add_bar(
-                x=iterations, y=small(np.array([found[t] for t in iterations])), name=name,
+                x=iterations, y=style.small(np.array([found[t] for t in iterations])), name=name,
                 marker={"color": colour, "pattern": {"shape": pattern}}, row=row, col=1,
                 hovertemplate="iteration %{x}: %{y:.3g} s<extra>" + name + "</extra>",
             )  # fmt: skip
     most = max(len(found) for found in stages.values())
-    figure.update_xaxes(**counting(most, "iteration"), row=row, col=1)
+    figure.update_xaxes(**style.counting(most, "iteration"), row=row, col=1)
     figure.update_yaxes(title="seconds", row=row, col=1)

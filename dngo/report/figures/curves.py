@@ -6,7 +6,7 @@ import numpy as np
 
 from dngo import archive
 from dngo.report.data import View
-from dngo.report.figures.style import BLUE, GREY, ORANGE, Figure, escape, plot, small
+from dngo.report.figures.style import BLUE, GREY, ORANGE, Figure, escape, logarithmic, plot, small
 
 MOST = 100  # curves in the figure
 
@@ -43,12 +43,11 @@ def curves(view: View) -> Figure | None:
             hovertemplate="%{text} was stopped at step %{x:.6g}<extra></extra>",
         )  # fmt: skip
     shown = np.concatenate([np.array(known[row].points)[:, 1] for row in drawn])
-    shown = shown[np.isfinite(shown)]
-    logarithmic = len(shown) > 0 and shown.min() > 0 and shown.max() > 20 * shown.min()
+    log = logarithmic(shown[np.isfinite(shown)], 20)
     figure.update_layout(
         xaxis_title="step",
         yaxis={
-            "type": "log" if logarithmic else "linear",
+            "type": "log" if log else "linear",
             "title": escape(view.label("objective")),
         },
     )

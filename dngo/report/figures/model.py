@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from dngo.report.data import View
-from dngo.report.figures.style import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    Figure,
-    Scale,
-    axis_of,
-    escape,
-    marks,
-    plot,
-    rows_of,
-    sampled,
-    samples,
-    scale,
-    small,
-    subplots,
-)
+from dngo.report.figures import style
 from dngo.space import Column
 
 BLANK = " Blank areas are ruled out by a known constraint."
 
 
-def slices(view: View, only: Collection[str] = ()) -> Figure | None:
+def slices(view: View, only: Collection[str] = ()) -> style.Figure | None:
     """The surrogate along each parameter, or along some by name, through the best point."""
     if not view.has_model or view.best is None:
         return None
@@ -41,17 +26,17 @@ def slices(view: View, only: Collection[str] = ()) -> Figure | None:
         return None
     wide = min(3, len(chosen))
     tall = -(-len(chosen) // wide)
-    axis = scale(view)
-    figure = subplots(
+    axis = style.scale(view)
+    figure = style.subplots(
         tall, wide, shared_yaxes=True, horizontal_spacing=0.04,
-        **rows_of([c for _, c in chosen], wide),
-        subplot_titles=[escape(view.label(c.name)) for _, c in chosen],
+        **style.rows_of([c for _, c in chosen], wide),
+        subplot_titles=[style.escape(view.label(c.name)) for _, c in chosen],
     )  # fmt: skip
     for i, (j, column) in enumerate(chosen):
         place = {"row": i // wide + 1, "col": i % wide + 1}
         _slice(figure, view, j, column, axis, place, first=i == 0)
     figure.update_yaxes(axis.axis())
-    figure.update_yaxes(title=escape(view.label("objective")), col=1)
+    figure.update_yaxes(title=style.escape(view.label("objective")), col=1)
     inactive = [c.name for j, c in view.columns if (j, c) not in active]
     caption = (
         f"Predictions of the surrogate of iteration {view.model_iteration}. One parameter "
@@ -69,7 +54,7 @@ def slices(view: View, only: Collection[str] = ()) -> Figure | None:
         caption += " Hatched areas are ruled out by a known constraint."
     if inactive:
         caption += f" Not active there: {', '.join(inactive)}."
-    return Figure("slices", "The model through the best point", caption, figure)
+    return style.Figure("slices", "The model through the best point", caption, figure)
 
 
 def _slice(
@@ -77,7 +62,7 @@ def _slice(
     view: View,
     j: int,
     column: Column,
-    axis: Scale,
+    axis: style.Scale,
     place: dict[str, int],
     *,
     first: bool,
@@ -87,39 +72,37 @@ def _slice(
     mean, std, feasible = view.predict(view.through(view.best, {j: values}))
     legend = {"showlegend": first}
     figure.add_heatmap(
-        x=values, y=[axis.low, axis.high], z=np.repeat(small(feasible)[None], 2, axis=0),
+        x=values, y=[axis.low, axis.high], z=np.repeat(style.small(feasible)[None], 2, axis=0),
         colorscale=[[0, "#999"], [1, "#fff"]], zmin=0, zmax=1, showscale=first,
         colorbar={"title": "P(feasible)", "len": 0.6}, hoverinfo="skip", **place,
     )  # fmt: skip
-    for name, rows in samples(view, np.isfinite(view.table.v[:, j]), 600).items():
+    for name, rows in style.samples(view, np.isfinite(view.table.v[:, j]), 600).items():
         if len(rows):
             nothing = name in ("failed", "stopped")
             y = np.full(len(rows), axis.foot) if nothing else view.table.objective[rows]
             figure.add_scatter(
-                x=small(view.table.v[rows, j]), y=small(y), mode="markers", name=name,
-                marker={**marks(name, 4), "opacity": 0.45}, customdata=rows, legendgroup=name,
+                x=style.small(view.table.v[rows, j]), y=style.small(y), mode="markers", name=name,
+                marker={**style.marks(name, 4), "opacity": 0.45}, customdata=rows, legendgroup=name,
                 text=[view.id(row) for row in rows], hovertemplate="%{text}<extra></extra>",
                 **legend, **place,
             )  # fmt: skip
     ends = view.units.interval(mean, std, 1.96)
     _band(figure, column, axis, (values, mean, *ends), first, place)
     ruled_out(figure, values, ~view.allowed(view.best, {j: values}), axis, place)
-    figure.add_scatter(
-        x=[view.table.v[view.best, j]], y=[view.table.objective[view.best]], mode="markers",
-        name="best", legendgroup="best", customdata=[view.best],
-        marker={"symbol": "star", "size": 14, "color": ORANGE, "line": {"width": 1}},
-        **legend, **place, hovertemplate="best: %{y:.6g} at %{x:.6g}<extra></extra>",
-    )  # fmt: skip
+    at = view.table.v[view.best, j], view.table.objective[view.best]
+    _star(figure, view, at, "best: %{y:.6g} at %{x:.6g}", showlegend=first, **place)
     if column.choices is None:
         for bound in (column.low, column.high):
-            figure.add_vline(x=bound, line={"color": BLACK, "width": 1, "dash": "dot"}, **place)
-    figure.update_xaxes(axis_of(column), **place)
+            figure.add_vline(
+                x=bound, line={"color": style.BLACK, "width": 1, "dash": "dot"}, **place
+            )
+    figure.update_xaxes(style.axis_of(column), **place)
 
 
 def _band(
     figure: go.Figure,
     column: Column,
-    axis: Scale,
+    axis: style.Scale,
     curve: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
     first: bool,
     place: dict[str, int],
@@ -133,26 +116,45 @@ def _band(
     if discrete:
         figure.add_scatter(
             x=values, y=mean, mode="markers", name="expected, 95 %", legendgroup="mean",
-            error_y={"array": upper - mean, "arrayminus": mean - lower, "color": BLACK},
-            marker={"symbol": "square", "size": 8, "color": BLACK}, **legend, **place,
+            error_y={"array": upper - mean, "arrayminus": mean - lower, "color": style.BLACK},
+            marker={"symbol": "square", "size": 8, "color": style.BLACK}, **legend, **place,
             hovertemplate="%{y:.5g}<extra>expected</extra>",
         )  # fmt: skip
     else:
         figure.add_scatter(
             x=np.concatenate([values, values[::-1]]), y=np.concatenate([upper, lower[::-1]]),
             fill="toself", fillcolor="rgba(0,114,178,.25)", hoverinfo="skip",
-            line={"width": 1, "color": BLUE, "dash": "dash"},  # its edge shows it in grey
+            line={"width": 1, "color": style.BLUE, "dash": "dash"},  # its edge shows it in grey
             name="95 %", legendgroup="band", mode="lines", **legend, **place,
         )  # fmt: skip
         figure.add_scatter(
             x=values, y=mean, mode="lines", name="expected", legendgroup="mean",
-            line={"color": BLACK, "width": 2}, **legend, **place,
+            line={"color": style.BLACK, "width": 2}, **legend, **place,
             hovertemplate="%{y:.5g} at %{x:.5g}<extra>expected</extra>",
         )  # fmt: skip
 
 
+def _star(figure: go.Figure, view: View, at: tuple[float, float], said: str, **more: Any) -> None:
+    """Draw the best point as a star. said: when the mouse is on it."""
+    figure.add_scatter(
+        x=[at[0]], y=[at[1]], mode="markers", name="best", legendgroup="best", customdata=[view.best],
+        marker={"symbol": "star", "size": 14, "color": style.ORANGE, "line": {"width": 1}},
+        hovertemplate=f"{said}<extra></extra>", **more,
+    )  # fmt: skip
+
+
+def _axis(view: View, j: int) -> dict[str, Any]:
+    """The axis of column j of v, with its label."""
+    column = view.space.columns[j]
+    return style.axis_of(column, title=style.escape(view.label(column.name)))
+
+
 def ruled_out(
-    figure: go.Figure, values: np.ndarray, broken: np.ndarray, axis: Scale, place: dict[str, int]
+    figure: go.Figure,
+    values: np.ndarray,
+    broken: np.ndarray,
+    axis: style.Scale,
+    place: dict[str, int],
 ) -> None:
     """Hatch the parts of a slice that break a known constraint: values, broken (m,)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], broken.astype(int), [0]])))
@@ -168,35 +170,35 @@ def ruled_out(
         )  # fmt: skip
 
 
-def importance(view: View) -> Figure | None:
+def importance(view: View) -> style.Figure | None:
     """Sobol indices of every parameter."""
     if not view.has_model:
         return None
     first, total = view.importance["first"], view.importance["total"]
     if not np.isfinite(total).any():
         return None
-    names = [escape(view.label(c.name)) for _, c in view.columns]
+    names = [style.escape(view.label(c.name)) for _, c in view.columns]
     order = [j for j, _ in view.columns]
     titles = ["of the objective", "of P(feasible)"]
     known = [i for i in range(2) if np.isfinite(total[i]).any()]
-    figure = subplots(
+    figure = style.subplots(
         1, len(known), height=160 + 26 * len(names), shared_yaxes=True, horizontal_spacing=0.06, panel=300,
         subplot_titles=[titles[i] for i in known],
     )  # fmt: skip
     for col, i in enumerate(known, start=1):
         for values, name, colour, pattern in (
             (total, "with interactions", "#9ecae1", ""),
-            (first, "alone", BLUE, "/"),
+            (first, "alone", style.BLUE, "/"),
         ):
             figure.add_bar(
-                y=names, x=small(values[i][order]), name=name, orientation="h", row=1, col=col,
+                y=names, x=style.small(values[i][order]), name=name, orientation="h", row=1, col=col,
                 marker={"color": colour, "pattern": {"shape": pattern}}, legendgroup=name,
                 showlegend=col == 1, hovertemplate="%{y}: %{x:.3f}<extra></extra>",
             )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title="share of the variance", rangemode="tozero")
     figure.update_layout(margin_l=140)
-    return Figure(
+    return style.Figure(
         "importance",
         "What matters",
         "The share of the variance over the whole space, infeasible parts included, that each parameter "
@@ -212,7 +214,7 @@ def _most_important(view: View, of: int, count: int) -> list[int]:
     return [int(j) for j in np.argsort(-total, kind="stable")[:count]]
 
 
-def surfaces(view: View) -> Figure | None:
+def surfaces(view: View) -> style.Figure | None:
     """The surrogate's predictions over pairs of the most important parameters."""
     if not view.has_model or view.best is None or view.space.k < 2:
         return None
@@ -222,46 +224,41 @@ def surfaces(view: View) -> Figure | None:
     if not pairs:
         return None
     grids = [pair(view, a, b) for a, b in pairs]
-    axis = scale(view)
+    axis = style.scale(view)
     log = axis.log and all(np.nanmin(g[2]) > 0 for g in grids)
     shown = [np.log10(g[2]) if log else g[2] for g in grids]
     ends = [0, 0.95] if view.sign > 0 else [0.05, 1]
     low, high = np.nanquantile(np.concatenate([z.ravel() for z in shown]), ends)
     if axis.walled:
         low, high = axis.clip(np.array([low, high]))
-    figure = subplots(1, len(pairs), height=400, horizontal_spacing=0.14, panel=245)
+    figure = style.subplots(1, len(pairs), height=400, horizontal_spacing=0.14, panel=245)
     for i, ((a, b), (x, y, mean, feasible), z) in enumerate(
         zip(pairs, grids, shown, strict=True), start=1
     ):
         place = {"row": 1, "col": i}
         figure.add_heatmap(
-            x=x, y=y, z=small(z), zmin=low, zmax=high, colorscale="Viridis",
-            reversescale=view.sign > 0, showscale=i == 1, customdata=small(mean),
+            x=x, y=y, z=style.small(z), zmin=low, zmax=high, colorscale="Viridis",
+            reversescale=view.sign > 0, showscale=i == 1, customdata=style.small(mean),
             colorbar={"title": {"text": _bar_title(view, log), "side": "right"}}, **place,
             hovertemplate="%{customdata:.5g} at %{x:.5g}, %{y:.5g}<extra></extra>",
         )  # fmt: skip
         if np.nanmax(feasible) - np.nanmin(feasible) > 1e-3:
             dark, clear = "rgba(0,0,0,.55)", "rgba(0,0,0,0)"
             figure.add_heatmap(
-                x=x, y=y, z=small(feasible), zmin=0, zmax=1, showscale=False, hoverinfo="skip",
+                x=x, y=y, z=style.small(feasible), zmin=0, zmax=1, showscale=False, hoverinfo="skip",
                 colorscale=[[0, dark], [0.5, dark], [0.5, clear], [1, clear]], **place,
             )  # fmt: skip
             if not any(view.space.columns[j].choices for j in (a, b)):  # no level between these
                 figure.add_contour(  # in grey, a dark area may also be a poor value
-                    x=x, y=y, z=small(feasible), showscale=False, showlegend=False,
+                    x=x, y=y, z=style.small(feasible), showscale=False, showlegend=False,
                     contours={"start": 0.5, "end": 0.5, "coloring": "none"}, hoverinfo="skip",
                     line={"color": "#fff", "width": 2, "dash": "dash"}, **place,
                 )  # fmt: skip
-        figure.add_scatter(
-            x=[view.table.v[view.best, a]], y=[view.table.v[view.best, b]], mode="markers",
-            marker={"symbol": "star", "size": 14, "color": ORANGE, "line": {"width": 1}},
-            name="best", legendgroup="best", showlegend=i == 1, customdata=[view.best], **place,
-            hovertemplate="best<extra></extra>",
-        )  # fmt: skip
-        column_x, column_y = view.space.columns[a], view.space.columns[b]
-        figure.update_xaxes(axis_of(column_x, title=escape(view.label(column_x.name))), **place)
-        figure.update_yaxes(axis_of(column_y, title=escape(view.label(column_y.name))), **place)
-    return Figure(
+        at = view.table.v[view.best, a], view.table.v[view.best, b]
+        _star(figure, view, at, "best", showlegend=i == 1, **place)
+        figure.update_xaxes(_axis(view, a), **place)
+        figure.update_yaxes(_axis(view, b), **place)
+    return style.Figure(
         "surfaces",
         "Two parameters at a time",
         "The surrogate's predictions of the objective over pairs of the most important "
@@ -274,7 +271,7 @@ def surfaces(view: View) -> Figure | None:
 
 
 def _bar_title(view: View, log: bool) -> str:
-    return f"{escape(view.label('objective'))}, expected{' (log₁₀)' if log else ''}"
+    return f"{style.escape(view.label('objective'))}, expected{' (log₁₀)' if log else ''}"
 
 
 def pair(view: View, a: int, b: int) -> tuple[np.ndarray, ...]:
@@ -313,7 +310,7 @@ def spread(view: View, rows: np.ndarray, j: int) -> np.ndarray:
     return np.asarray(values + 0.6 * (place - 0.5))
 
 
-def feasible_map(view: View) -> Figure | None:
+def feasible_map(view: View) -> style.Figure | None:
     """P(feasible) over the two parameters that matter most for it, with every outcome."""
     if not view.has_model or view.space.k < 2 or view.ok.all() or view.best is None:
         return None
@@ -325,30 +322,28 @@ def feasible_map(view: View) -> Figure | None:
         return None
     a, b = ranked
     x, y, _, feasible = pair(view, a, b)
-    figure = plot(460)
+    figure = style.plot(460)
     figure.add_heatmap(
-        x=x, y=y, z=small(feasible), zmin=0, zmax=1, colorscale=[[0, "#888"], [1, "#fff"]],
+        x=x, y=y, z=style.small(feasible), zmin=0, zmax=1, colorscale=[[0, "#888"], [1, "#fff"]],
         colorbar={"title": "P(feasible)"}, hovertemplate="%{z:.2f}<extra>P(feasible)</extra>",
     )  # fmt: skip
     total = 0
-    for name, rows in samples(view, np.isfinite(view.table.v[:, [a, b]]).all(axis=1)).items():
+    for name, rows in style.samples(view, np.isfinite(view.table.v[:, [a, b]]).all(axis=1)).items():
         total += len(rows)
         if len(rows):
             figure.add_scatter(
-                x=small(spread(view, rows, a)), y=small(spread(view, rows, b)), mode="markers",
-                name=name, marker=marks(name, 6), customdata=rows,
+                x=style.small(spread(view, rows, a)), y=style.small(spread(view, rows, b)), mode="markers",
+                name=name, marker=style.marks(name, 6), customdata=rows,
                 text=[view.id(row) for row in rows], hovertemplate="%{text}<extra></extra>",
             )  # fmt: skip
-    column_x, column_y = view.space.columns[a], view.space.columns[b]
-    figure.update_layout(
-        xaxis=axis_of(column_x, title=escape(view.label(column_x.name))),
-        yaxis=axis_of(column_y, title=escape(view.label(column_y.name))),
-    )
-    return Figure(
+    figure.update_layout(xaxis=_axis(view, a), yaxis=_axis(view, b))
+    return style.Figure(
         "feasible-map",
         "Where evaluations end well",
         "The probability to be feasible over the two parameters that matter most for it. "
         "The others stay as in the best point. Every outcome is shown, whatever its other "
-        "parameters are." + (BLANK if view.space.conditions else "") + sampled(total, len(view)),
+        "parameters are."
+        + (BLANK if view.space.conditions else "")
+        + style.sampled(total, len(view)),
         figure,
     )

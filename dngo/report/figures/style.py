@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,10 @@ class Figure:
     title: str
     caption: str
     plot: go.Figure
+
+    def of(self, objective: str) -> Figure:
+        """The same for one of several objectives."""
+        return replace(self, key=f"{self.key}-{objective}", title=f"{objective}: {self.title}")
 
     def __post_init__(self) -> None:
         for axis in (
@@ -150,17 +154,22 @@ def rows_of(columns: Sequence[Column], wide: int) -> dict[str, Any]:
     }
 
 
+def line_of(i: int, **more: Any) -> dict[str, Any]:
+    """The line of the study i among several."""
+    return {"dash": DASHES[i % len(DASHES)], "color": LINES[i % len(LINES)], "width": 2, **more}
+
+
 def small(values: np.ndarray) -> np.ndarray:
     """Single precision shows all that a screen can, in half the bytes."""
     most = np.finfo(np.float32).max
     return np.clip(values, -most, most).astype(np.float32)
 
 
-def logarithmic(values: np.ndarray) -> bool:
+def logarithmic(values: np.ndarray, factor: float = 10) -> bool:
     """Whether an axis of these values should be logarithmic: they are positive and span more than a
-    decade.
+    factor.
     """
-    return bool(len(values) and values.min() > 0 and values.max() > 10 * values.min())
+    return bool(len(values) and values.min() > 0 and values.max() > factor * values.min())
 
 
 def sample(view: View, rows: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:

@@ -20,42 +20,17 @@ if TYPE_CHECKING:
     from dngo.objects import use
     from dngo.reporting import checkpoint, progress, should_stop, workdir
 
-__all__ = [
-    "Choice",
-    "Float",
-    "Halted",
-    "Int",
-    "Session",
-    "UserError",
-    "__version__",
-    "checkpoint",
-    "create",
-    "maximize",
-    "minimize",
-    "open",
-    "progress",
-    "should_stop",
-    "use",
-    "workdir",
-]
-
+# The module of each name. `open` is there `open_study`, as Python has an `open`.
 _HOMES = {
-    "Choice": ("api.parameters", "Choice"),
-    "Float": ("api.parameters", "Float"),
-    "Halted": ("evaluation.journal", "Halted"),
-    "Int": ("api.parameters", "Int"),
-    "Session": ("api.session", "Session"),
-    "UserError": ("errors", "UserError"),
-    "create": ("api.beginning", "create"),
-    "maximize": ("api.beginning", "maximize"),
-    "minimize": ("api.beginning", "minimize"),
-    "open": ("api.session", "open_study"),
-    "checkpoint": ("reporting", "checkpoint"),
-    "progress": ("reporting", "progress"),
-    "should_stop": ("reporting", "should_stop"),
-    "use": ("objects", "use"),
-    "workdir": ("reporting", "workdir"),
+    **dict.fromkeys(("create", "maximize", "minimize"), "api.beginning"),
+    **dict.fromkeys(("Choice", "Float", "Int"), "api.parameters"),
+    **dict.fromkeys(("Session", "open"), "api.session"),
+    **dict.fromkeys(("checkpoint", "progress", "should_stop", "workdir"), "reporting"),
+    "Halted": "evaluation.journal",
+    "UserError": "errors",
+    "use": "objects",
 }
+__all__ = ["__version__", *_HOMES]
 
 
 _ADAPTERS = ("optuna", "sklearn")  # modules that need these packages
@@ -75,8 +50,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home, there = _HOMES[name]
-    return getattr(import_module(f"dngo.{home}"), there)
+    there = "open_study" if name == "open" else name
+    return getattr(import_module(f"dngo.{_HOMES[name]}"), there)
 
 
 def __dir__() -> list[str]:

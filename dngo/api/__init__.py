@@ -9,17 +9,3 @@ from dngo.api.beginning import create, maximize, minimize
 from dngo.api.looking import Best, Fitted, Result
 from dngo.api.parameters import Choice, Float, Int
 from dngo.api.session import Session, open_study
-
-__all__ = [
-    "Best",
-    "Choice",
-    "Fitted",
-    "Float",
-    "Int",
-    "Result",
-    "Session",
-    "create",
-    "maximize",
-    "minimize",
-    "open_study",
-]

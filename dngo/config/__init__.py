@@ -15,18 +15,3 @@ from dngo.config.model import Config
 from dngo.config.pages import keys, schema, with_defaults
 from dngo.config.reading import load, validate
 from dngo.config.upgrade import CONFIG_VERSION, upgrade
-
-__all__ = [
-    "COMPLETED",
-    "CONFIG_VERSION",
-    "Config",
-    "Objective",
-    "identity_of",
-    "keys",
-    "load",
-    "schema",
-    "thresholds_of",
-    "upgrade",
-    "validate",
-    "with_defaults",
-]

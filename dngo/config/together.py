@@ -11,22 +11,9 @@ from dngo.config.keys import COMPLETED, Keys
 from dngo.config.messages import ALL_FIXED, Located, as_yaml, nearest, short
 from dngo.config.placeholders import RESERVED
 from dngo.fronts import MOST
-from dngo.space import ExpressionError, Space
+from dngo.space import ExpressionError, Space, parameters
 from dngo.space.columns import contradicted, never
 from dngo.space.names import marked_number
-from dngo.space.parameters import (
-    Boolean,
-    Fixed,
-    Float,
-    Int,
-    Listed,
-    Number,
-    Parameter,
-    Real,
-    Whole,
-    admits,
-    off_grid,
-)
 
 
 def check(config: Keys, *, is_new: bool) -> None:
@@ -41,10 +28,10 @@ def check(config: Keys, *, is_new: bool) -> None:
             _check_condition(config, name, parent, wanted)
         if is_new:
             _check_prior(name, parameter)
-        if isinstance(parameter, Fixed) and parameter.active_if:
+        if isinstance(parameter, parameters.Fixed) and parameter.active_if:
             raise Located(("space", name, "active_if"), "a fixed parameter cannot be conditional")
     _check_cycles(config.space)
-    if all(isinstance(p, Fixed) for p in config.space.values()):
+    if all(isinstance(p, parameters.Fixed) for p in config.space.values()):
         raise Located(("space",), ALL_FIXED)
     _check_known(config, is_new=is_new)
     for each in (_check_objectives, _check_labels, _check_fidelity, _check_wavering):
@@ -82,13 +69,13 @@ def _check_known(config: Keys, *, is_new: bool) -> None:
             )
 
 
-def _check_prior(name: str, parameter: Parameter) -> None:
+def _check_prior(name: str, parameter: parameters.Parameter) -> None:
     if (prior := parameter.prior) is None:
         return
     where = ("space", name, "prior")
-    if isinstance(parameter, Fixed):
+    if isinstance(parameter, parameters.Fixed):
         raise Located(where, "a fixed parameter can have no other value; remove it")
-    if not admits(parameter, prior.value) or off_grid(parameter, prior.value):
+    if not parameters.admits(parameter, prior.value) or parameters.off_grid(parameter, prior.value):
         raise Located(
             (*where, "value"),
             f"{name} never has the value {as_yaml(prior.value)}; {_range(parameter)}",
@@ -105,11 +92,11 @@ def _check_condition(config: Keys, name: str, parent: str, wanted: list[Any]) ->
         raise Located(where, f"there is no parameter {parent!r}{nearest(parent, config.space)}")
     parameter = config.space[parent]
     for value in wanted:
-        if not admits(parameter, value):
+        if not parameters.admits(parameter, value):
             raise Located(
                 where, f"{parent} never has the value {as_yaml(value)}; {_range(parameter)}"
             )
-    if isinstance(parameter, Fixed) and parameter.value not in wanted:
+    if isinstance(parameter, parameters.Fixed) and parameter.value not in wanted:
         raise Located(
             where,
             f"{parent} is fixed at {as_yaml(parameter.value)}, so it is never active; remove it",
@@ -131,13 +118,13 @@ def _check_reached(config: Keys) -> None:
 
 
 def _range(parameter: Any) -> str:
-    if isinstance(parameter, Real | Whole) and parameter.values is None:
+    if isinstance(parameter, parameters.Real | parameters.Whole) and parameter.values is None:
         return f"it ranges from {parameter.low} to {parameter.high}"
-    if isinstance(parameter, Real | Whole):
+    if isinstance(parameter, parameters.Real | parameters.Whole):
         return f"its values are {short(parameter.values)}"
-    if isinstance(parameter, Listed):
+    if isinstance(parameter, parameters.Listed):
         return f"its choices are {short(list(parameter.listed))}"
-    return "it is true or false" if isinstance(parameter, Boolean) else "it is fixed"
+    return "it is true or false" if isinstance(parameter, parameters.Boolean) else "it is fixed"
 
 
 def _check_cycles(space: Mapping[str, Any]) -> None:
@@ -260,7 +247,7 @@ def _check_parameter(config: Keys, name: str) -> None:
     if name not in config.space:
         raise Located(where, f"there is no parameter {name!r}{nearest(name, config.space)}")
     parameter = config.space[name]
-    if not isinstance(parameter, Float | Int):
+    if not isinstance(parameter, parameters.Float | parameters.Int):
         raise Located(where, f"{name} is neither a float nor an int")
     if parameter.active_if:
         raise Located(where, f"{name} is conditional, but every point must have this parameter")
@@ -343,5 +330,5 @@ def _check_wavering(config: Keys) -> None:
         where, found = ("acquisition", "within", name), config.space.get(name)
         if found is None:
             raise Located(where, f"there is no parameter {name!r}{nearest(name, config.space)}")
-        if not isinstance(found, Number):
+        if not isinstance(found, parameters.Number):
             raise Located(where, f"{name} is no number, so it cannot waver; remove it")

@@ -101,7 +101,6 @@ def upgrade(document: Mapping[str, Any], version: int, source: str) -> Document:
             found = STEPS[step](found)
         except (AttributeError, LookupError, TypeError) as error:
             what = shown(str(error).strip("'"))
-            what = shown(str(error).strip("'"))
             raise UserError(
                 f"{source}: its configuration does not have version {step}: {what}"
             ) from None

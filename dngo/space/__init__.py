@@ -3,5 +3,3 @@
 from dngo.space.columns import Column
 from dngo.space.names import ExpressionError
 from dngo.space.space import Space
-
-__all__ = ["Column", "ExpressionError", "Space"]

@@ -8,7 +8,6 @@ level first, and promoted from level to level.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -150,6 +149,3 @@ def ladder_of(space: Space, section: dict[str, Any] | None) -> Ladder | None:
         for key, own in (("low", column.low), ("high", column.high))
     )
     return Ladder.of(space, column.name, float(low), float(high), float(section["factor"]))
-
-
-__all__: Sequence[str] = ("Ladder", "Points", "ladder_of")

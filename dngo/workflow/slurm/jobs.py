@@ -12,11 +12,8 @@ from typing import Any
 from dngo.workflow import bare
 from dngo.workflow.words import BEGUN, CANNOT_BEGIN, CANNOT_START, ENDED
 
-WHERE = {
-    "slurm_partition": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
-    "slurm_account": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
-    "qos": "`default-resources` of the profile (slurm/config.yaml) for all jobs, or",
-}
+OF_ALL = ("slurm_partition", "slurm_account", "qos")  # what the profile may say for all jobs
+PROFILE = " `default-resources` of the profile (slurm/config.yaml) for all jobs, or"
 
 
 def rules(job: Any) -> str:
@@ -39,16 +36,13 @@ def cure(job: Any, key: str) -> str:
     first = key.replace(",", " ").split()[0]
     now = [str(found[first]) for found in parts.values() if found.get(first) is not None]
     shown = f" (now {' + '.join(now)}{' minutes' if first == 'runtime' else ''})" if now else ""
-    added = (
-        " They are one job, and their runtimes are added."
-        if len(parts) > 1 and first == "runtime"
-        else ""
-    )
+    added = " They are one job, and their runtimes are added."
+    added = added if len(parts) > 1 and first == "runtime" else ""
     example = ", ".join(f"{name}: {{{first}: ...}}" for name in parts)
     return (
-        f"Change {key} of {rules(job)}{shown}: {WHERE.get(first, '')} `resources: {{{example}}}` in the "
-        f"study's configuration.{added} Then type the same command again."
-    ).replace(":  `", ": `")
+        f"Change {key} of {rules(job)}{shown}:{PROFILE if first in OF_ALL else ''} `resources: "
+        f"{{{example}}}` in the study's configuration.{added} Then type the same command again."
+    )
 
 
 def since(job: Any) -> float:
@@ -89,8 +83,7 @@ def begins(job: Any) -> bool:
 
 def ending(job: Any) -> str:
     """How a job ended, in words, if the end of its log says so; "" otherwise."""
-    log = job.aux.get("slurm_logfile")
-    last = (_end(log).strip().splitlines() or [""])[-1] if log else ""
+    last = (_last_words(job).strip().splitlines() or [""])[-1]
     if last.startswith(ENDED):
         return last.removeprefix(ENDED).strip(" ()") or "its log says so"
     # Slurm's own line in the log of a job that it ended.
@@ -100,18 +93,20 @@ def ending(job: Any) -> str:
 
 def cannot_begin(job: Any) -> str:
     """The exit status, in words, of a job that says it cannot begin; "" for any other job."""
-    log = job.aux.get("slurm_logfile")
-    found = re.search(rf"^{re.escape(CANNOT_BEGIN)} \((.*)\)$", _end(log) if log else "", re.M)
+    found = re.search(rf"^{re.escape(CANNOT_BEGIN)} \((.*)\)$", _last_words(job), re.M)
     return found[1] if found else ""
 
 
 def cannot_start(job: Any) -> str:
     """Why a job that has ended could not start the objective; "" otherwise."""
-    log = job.aux.get("slurm_logfile")
-    found = re.search(
-        rf"^(?:\w+: )?(.*)\n{re.escape(CANNOT_START)}$", _end(log) if log else "", re.M
-    )
+    found = re.search(rf"^(?:\w+: )?(.*)\n{re.escape(CANNOT_START)}$", _last_words(job), re.M)
     return found[1] if found else ""
+
+
+def _last_words(job: Any) -> str:
+    """The end of a job's log, "" if it has none."""
+    log = job.aux.get("slurm_logfile")
+    return _end(log) if log else ""
 
 
 def says(log: Path, words: str, *, start: bool = False) -> bool:

@@ -180,11 +180,10 @@ def table_of(path: Path) -> list[dict[str, Any]]:
 def page(data: dict[str, Any]) -> str:
     """An audit for a person: one page."""
     lines = [f"Proposal {data['id']} in {data['archive']}", ""]
-    lines += [f"  {k:<24}{cell(v)}" for k, v in data["parameters"].items()]
-    known = data["space_constraints"]
-    if known:
+    lines += _rows(*((name, cell(value)) for name, value in data["parameters"].items()))
+    if known := data["space_constraints"]:
         lines += ["", "Known constraints"]
-        lines += [f"  {k:<24}{'holds' if ok else 'broken'}" for k, ok in known.items()]
+        lines += _rows(*((name, "holds" if ok else "broken") for name, ok in known.items()))
     lines += ["", "Why it was proposed", *_why(data)]
     lines += ["", "What came of it", *_what_came(data)]
     for stream, text in data["printed"].items():
@@ -195,14 +194,10 @@ def page(data: dict[str, Any]) -> str:
             "",
             "Nearest points known at that time (root mean square distance in the unit cube)",
         ]
-        lines += [
-            f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} "
-            + (
-                ", ".join(f"{n} {cell(v)}" for n, v in near["objectives"].items())
-                or cell(near["objective"])
-            )
-            for near in data["nearest_before"]
-        ]
+    for near in data["nearest_before"]:
+        several = ", ".join(f"{n} {cell(v)}" for n, v in near["objectives"].items())
+        value = several or cell(near["objective"])
+        lines.append(f"  {near['id']:<12}{near['distance']:.4f}   {near['status']} {value}")
     if notes := noted([Note(**note) for note in data["notes"]]):
         lines += ["", "Notes on it and on the study", *(f"  {line}" for line in notes)]
     lines += ["", "Derived by", *_derived_by(data)]
@@ -222,24 +217,21 @@ def _why(data: dict[str, Any]) -> list[str]:
         lines = _entered(why)
     elif source == "imported":
         row = data["outcome"]["metadata"].get("imported_from")
-        lines = [
-            f"  It was evaluated before this study began: {row}.",
-            f"  SHA-256 of the file     {data['environment'].get('import', {}).get('sha256')}",
-        ]
+        sha256 = data["environment"].get("import", {}).get("sha256")
+        lines = [f"  It was evaluated before this study began: {row}."]
+        lines += _rows(("SHA-256 of the file", sha256))
     elif source.startswith("design"):
         lines = [f"  It belongs to the initial design ({source}): no model was asked."]
     elif source in ("random", "sobol") or source.startswith("optuna:"):
         lines = [f"  A baseline proposed it ({source}): no model was asked."]
     else:
         lines = _expected(why)
-    if "repeats" in why["origin"]:
-        lines.append(f"  Repeats                 {why['origin']['repeats']}, which had failed")
-    if why["belief"] is not None:
-        lines.append(f"  Priors of people        times {cell(why['belief'])}")
-    if why["cost"]:
-        lines.append(
-            f"  Cost expected           {cell(why['cost']['expected'])} ({why['cost']['per']})"
-        )
+    repeats, belief, cost = why["origin"].get("repeats"), why["belief"], why["cost"]
+    lines += _rows(
+        ("Repeats", repeats and f"{repeats}, which had failed"),
+        ("Priors of people", "" if belief is None else f"times {cell(belief)}"),
+        ("Cost expected", cost and f"{cell(cost['expected'])} ({cost['per']})"),
+    )
     return lines + [f"    {name:<28} {cell(v)}" for name, v in why["surrogate"].items()]
 
 
@@ -252,11 +244,10 @@ def _entered(why: dict[str, Any]) -> list[str]:
         f"  {origin.get('by')} {verb}, {_time(float(origin.get('time', math.nan)))}"
         + f": {place}" * bool(place)
     ]
-    if "sha256" in origin:
-        lines.append(f"  SHA-256 of the file     {origin['sha256']}")
+    lines += _rows(("SHA-256 of the file", origin.get("sha256")))
     if math.isfinite(why["mean"]) or why["means"]:
-        lines += [f"  {name:<24}{text}" for name, text in _objectives_expected(why)]
-        lines.append(f"  Feasible with           probability {cell(why['feasibility'])}")
+        feasible = f"probability {cell(why['feasibility'])}"
+        lines += _rows(*_objectives_expected(why), ("Feasible with", feasible))
     return lines
 
 
@@ -283,62 +274,49 @@ def _expected(why: dict[str, Any]) -> list[str]:
     """Why an acquisition picked a point."""
     other = why["runner_up"]
     stage, scale = why["stage"].replace("_", " "), why["deviation_scale"]
-    rows = [
+    beside = "" if math.isnan(other) else f"; the next best candidate had {cell(other)}"
+    waiting = f": {_some(why['pending'])}" * bool(why["pending"])
+    knew = f"{why['training_rows']} evaluations, {why['training_ok']} of them ok"
+    parts, earlier = parts_of(why["surrogate"], {"surrogate": {"kind": "auto"}}), why["transferred"]
+    return _rows(
         ("Picked by", f"the stage of {stage}" if stage else "a version that named no stages"),
         ("Found as", f"{why['source']}; pick {why['rank_in_batch']} of {why['batch_size']}"),
-        (
-            "Acquisition",
-            cell(why["acquisition"])
-            + ("" if math.isnan(other) else f"; the next best candidate had {cell(other)}"),
-        ),
+        ("Acquisition", cell(why["acquisition"]) + beside),
         *_objectives_expected(why),
-        *([("Deviation scale", f"the model's deviations times {scale:g}")] if scale != 1.0 else []),
+        ("Deviation scale", f"the model's deviations times {scale:g}" * (scale != 1.0)),
         ("Feasible with", f"probability {cell(why['feasibility'])}"),
-        (
-            "Pending then",
-            f"{why['num_pending']} points" + (f": {_some(why['pending'])}" * bool(why["pending"])),
-        ),
-        (
-            "The surrogate knew",
-            f"{why['training_rows']} evaluations, {why['training_ok']} of them ok "
-            f"(iterations 0 to {why['training_iterations'] - 1})",
-        ),
-    ]
-    if len(parts := parts_of(why["surrogate"], {"surrogate": {"kind": "auto"}})) > 1:
-        rows.append(("Its parts", said(parts)))
-    if why["transferred"]:
-        rows.append(("And from earlier", f"{why['transferred']} evaluations transferred"))
-    return [f"  {name:<24}{text}" for name, text in rows]
+        ("Pending then", f"{why['num_pending']} points{waiting}"),
+        ("The surrogate knew", f"{knew} (iterations 0 to {why['training_iterations'] - 1})"),
+        ("Its parts", said(parts) if len(parts) > 1 else ""),
+        ("And from earlier", f"{earlier} evaluations transferred" * bool(earlier)),
+    )
+
+
+def _rows(*rows: tuple[str, Any]) -> list[str]:
+    """Lines with a name before each text. What has none is left out."""
+    return [f"  {name:<24}{text}" for name, text in rows if text]
 
 
 def _what_came(data: dict[str, Any]) -> list[str]:
     """An outcome, line by line."""
     came = data["outcome"]
-    lines = [
-        f"  Status                  {_ended(came['status'], came['message'])}",
-        *(
-            [f"  {name:<24}{cell(value)}" for name, value in came["objectives"].items()]
-            or [f"  Objective               {cell(came['objective'])}"]
-        ),
-    ]
-    if math.isfinite(came["standardised_residual"]):
-        lines.append(
-            f"  Surprise {came['standardised_residual']:+.2f} standard deviations from the "
-            "prediction"
-        )
-    lines += [f"  {name:<24}{_held(one)}" for name, one in data["constraints"].items()]
-    if came.get("curve"):
-        lines.append(f"  Reported as it ran      {Curve.of(came['curve'])}")
-    lines += [f"  {name:<24}{text}" for name, text in _left(data, came["metadata"])]
+    values, surprise = came["objectives"] or {"Objective": came["objective"]}, []
+    if math.isfinite(apart := came["standardised_residual"]):
+        surprise = [f"  Surprise {apart:+.2f} standard deviations from the prediction"]
     job = f", job {came['job']}" if came["job"] else ""
     return [
-        *lines,
-        f"  Took                    {cell(came['duration'])} s, attempt {came['attempts']}",
-        f"  Where and when          {came['host']}{job}, {_time(came['started'])}",
+        *_rows(("Status", _ended(came["status"], came["message"]))),
+        *_rows(*((name, cell(value)) for name, value in values.items())),
+        *surprise,
+        *_rows(*((name, _held(one)) for name, one in data["constraints"].items())),
+        *_rows(("Reported as it ran", str(Curve.of(came["curve"])) if came.get("curve") else "")),
+        *_rows(*_left(data, came["metadata"]).items()),
+        *_rows(("Took", f"{cell(came['duration'])} s, attempt {came['attempts']}")),
+        *_rows(("Where and when", f"{came['host']}{job}, {_time(came['started'])}")),
     ]
 
 
-def _left(data: dict[str, Any], metadata: dict[str, Any]) -> list[tuple[str, str]]:
+def _left(data: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str]:
     """Notes, tags and pictures of an evaluation, by name."""
     folder, why = Path(data["archive"]).parent, metadata.get(LEFT_OUT)
     file = picture.kept_at(Paths(folder).picture(*numbers_of(data["id"])))
@@ -346,12 +324,8 @@ def _left(data: dict[str, Any], metadata: dict[str, Any]) -> list[tuple[str, str
         f"{file.relative_to(folder)} in the study's folder" if file else "not beside the archive"
     )
     image = f"left out: {why}" if why else image
-    said = {
-        "Note": note_of(metadata),
-        "Tags": tags_of(metadata),
-        "Image": image if pictures.named(metadata) else "",
-    }
-    return [(name, text) for name, text in said.items() if text]
+    image = image if pictures.named(metadata) else ""
+    return {"Note": note_of(metadata), "Tags": tags_of(metadata), "Image": image}
 
 
 def _ended(status: str, message: str) -> str:
@@ -392,24 +366,16 @@ def _derived_by(data: dict[str, Any]) -> list[str]:
     objective = environment.get("objective") or {}
     called = objective.get("command") or objective.get("callable")
     files = "".join(f"; {name}: {sha[:12]}" for name, sha in objective.get("files", {}).items())
+    kernels = sorted(environment.get("kernels", {}).items())
     return [
-        *([f"  objective               {called}{files}"] if called else []),
+        *_rows(("objective", f"{called}{files}" if called else "")),
         f"  dngo {environment.get('dngo')}, commit {str(commit.get('id', 'unknown'))[:12]}{dirty}",
-        *(
-            [f"  rules                   {environment['rules'][:12]}"]
-            if "rules" in environment
-            else []
-        ),
+        *_rows(("rules", environment.get("rules", "")[:12])),
         f"  {packages}",
         f"  Python {environment.get('python')} on {environment.get('host')}, {environment.get('cpu')}",
-        *(
-            f"  {name:<22}  {kernel}"
-            for name, kernel in sorted(environment.get("kernels", {}).items())
-            if kernel
-        ),
-        f"  random stream           seed {why['seed']}, key {why['spawn_key']}",
-        f"  trained on the prefix   {why['training_digest'] or '(none)'}",
-        f"  recorded in             {data['digest']}",
+        *_rows(*kernels, ("random stream", f"seed {why['seed']}, key {why['spawn_key']}")),
+        *_rows(("trained on the prefix", why["training_digest"] or "(none)")),
+        *_rows(("recorded in", data["digest"])),
     ]
 
 

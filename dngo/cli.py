@@ -26,17 +26,7 @@ from dngo.storage.processes import end_at_once
 from dngo.version import __version__
 
 # In the order of the help.
-GROUPS = (
-    starting,
-    checking,
-    importing,
-    looking,
-    best,
-    drawing,
-    entering,
-    forking,
-    archives,
-)
+GROUPS = (starting, checking, importing, looking, best, drawing, entering, forking, archives)
 
 # At the end of the help of a command that brings no text of its own (`epilog`).
 EXAMPLES = {

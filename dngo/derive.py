@@ -38,11 +38,7 @@ def versions() -> dict[str, int]:
     They are recorded with the batch. A version is raised if the same archive, seed and
     configuration no longer give the same configuration document, surrogate or proposals.
     """
-    return {
-        "config": CONFIG_VERSION,
-        "fit": FIT_VERSION,
-        "proposal": PROPOSAL_VERSION,
-    }
+    return {"config": CONFIG_VERSION, "fit": FIT_VERSION, "proposal": PROPOSAL_VERSION}
 
 
 def spawn_key(t: int, stage: int, *more: int) -> list[int]:

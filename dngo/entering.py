@@ -20,7 +20,7 @@ from dngo import provenance
 from dngo.batch import Outcome, Proposal, numbers_of, write_outcomes
 from dngo.errors import UserError
 from dngo.evaluation.pictures import LEFT_OUT, entered
-from dngo.exchange.files import check_columns, read, sha256
+from dngo.exchange.files import check_columns, read
 from dngo.exchange.foreign import Meaning
 from dngo.exchange.names import PARAMETER, ColumnNames
 from dngo.exchange.outcomes import Reader
@@ -29,7 +29,7 @@ from dngo.exchange.rows import Row, known
 from dngo.outcomes import MAX_MESSAGE, with_origin
 from dngo.redaction import redacted
 from dngo.storage import picture
-from dngo.storage.digest import digest_parameters
+from dngo.storage.digest import digest_file, digest_parameters
 from dngo.storage.text import one_line
 from dngo.study import Study, entries
 from dngo.waiting import Entry, Note
@@ -77,7 +77,7 @@ class Source:
             raise UserError(f"{path}: has no point{others}")
         told = objective is not None
         check_columns(path, table.rows, study.config, objective, by_id=told)
-        origin = {**provenance.who(), "file": path.name, "sha256": sha256(path)}
+        origin = {**provenance.who(), "file": path.name, "sha256": digest_file(path)}
         folder = path.absolute().parent
         return cls(str(path), kind, table.rows, origin, table.left_out, folder, table.said)
 

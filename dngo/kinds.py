@@ -55,8 +55,7 @@ class Kinds:
             SerializeAsAny(),
             Field(discriminator=self.key),
             WrapValidator(
-                self._validate,
-                json_schema_input_type=str | union if self.default else tagged,
+                self._validate, json_schema_input_type=str | union if self.default else tagged
             ),
         ]
 

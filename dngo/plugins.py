@@ -84,9 +84,7 @@ OWN: Mapping[str, Mapping[str, str]] = {
         "archive": _EXCHANGE + "copy:write",
         "wandb": _EXCHANGE + "wandb:write",
     },
-    "dngo.trackers": {
-        "mlflow": _EXCHANGE + "mlflow:Tracker",
-    },
+    "dngo.trackers": {"mlflow": _EXCHANGE + "mlflow:Tracker"},
     "dngo.components": {
         "finite_basis": "dngo.surrogates.linear:FiniteBasis",
         "own": "dngo.surrogates.own:OwnComponent",

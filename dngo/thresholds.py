@@ -56,10 +56,7 @@ class Reported(dict[str, Threshold | None]):
     """
 
     def __init__(
-        self,
-        constraints: Constraints,
-        objectives: Iterable[str] = (),
-        positive: Iterable[str] = (),
+        self, constraints: Constraints, objectives: Iterable[str] = (), positive: Iterable[str] = ()
     ) -> None:
         super().__init__(constraints)
         self.objectives, self.positive = tuple(objectives), tuple(positive)

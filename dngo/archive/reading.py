@@ -114,11 +114,7 @@ class Table:
     def of_objective(self, name: str) -> Table:
         """The same rows with one of several objectives as the only one."""
         return replace(
-            self,
-            objective=self.objectives[name],
-            noise=self.noises[name],
-            objectives={},
-            noises={},
+            self, objective=self.objectives[name], noise=self.noises[name], objectives={}, noises={}
         )
 
     def outcomes(self, units: Mapping[str, Units], rows: np.ndarray | None = None) -> np.ndarray:
@@ -280,10 +276,7 @@ def read_space(path: Path) -> Space:
 
 
 def read_table(
-    path: Path,
-    *,
-    iterations: int | None = None,
-    thresholds: Mapping[str, Threshold] | None = None,
+    path: Path, *, iterations: int | None = None, thresholds: Mapping[str, Threshold] | None = None
 ) -> Table:
     """The rows of the first `iterations` iterations (all of them if None).
 

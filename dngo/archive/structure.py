@@ -241,11 +241,7 @@ def space_of(identity: dict[str, Any]) -> Space:
 
 
 def _iterations(
-    group: h5py.Group,
-    iterations: int,
-    rows: int,
-    proposals: h5py.Group,
-    known: tuple[int, int],
+    group: h5py.Group, iterations: int, rows: int, proposals: h5py.Group, known: tuple[int, int]
 ) -> None:
     """known: how many rows and iterations need no check."""
     before, first_iteration = known

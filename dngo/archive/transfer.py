@@ -6,7 +6,6 @@ needed. Only successful evaluations in the new space are taken.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +28,7 @@ from dngo.errors import UserError
 from dngo.fronts import sign_of
 from dngo.space import Space
 from dngo.storage import hdf5
+from dngo.storage.digest import digest_file
 from dngo.storage.files import at_home
 from dngo.storage.hdf5 import our_own
 
@@ -137,12 +137,10 @@ def _taught(path: Path, name: str, wanted: Wanted) -> Earlier:
     v, inside = _points(space, theirs, table.v[ok])
     if not inside.any():
         raise UserError(f"{name}: none of its {len(v)} evaluations lies in the space")
-    with path.open("rb") as stream:
-        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     return Earlier(
         task=str(header.identity["study"]),
         file=name,
-        sha256=sha256,
+        sha256=digest_file(path),
         digest=header.digest,
         rows=len(table),
         unsuccessful=int((~ok).sum()),

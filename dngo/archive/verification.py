@@ -17,12 +17,7 @@ from dngo.archive.structure import space_of
 OF_EVERY_MODEL = ("constraints", "diagnostics")  # groups, which may be empty
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 COMMENT = 13  # the number of this kind of message in an object's header
-END = {
-    0: 40,
-    1: 44,
-    2: 28,
-    3: 28,
-}  # where the superblock says the end of the file, by its version
+END = {0: 40, 1: 44, 2: 28, 3: 28}  # where the superblock says the end of the file, by its version
 
 
 def verify(path: Path) -> list[str]:

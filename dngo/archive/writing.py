@@ -171,12 +171,7 @@ def _read_back(path: Path, written: Path, copied: Header | None) -> os.stat_resu
         ) from None
 
 
-def _create(
-    file: h5py.File,
-    identity: dict[str, Any],
-    space: Space,
-    transfer: Path | None,
-) -> None:
+def _create(file: h5py.File, identity: dict[str, Any], space: Space, transfer: Path | None) -> None:
     file.attrs["format"] = "dngo archive"
     file.attrs["format_version"] = layout.FORMAT_VERSION
     file.attrs["identity"] = json.dumps(identity)
@@ -297,11 +292,7 @@ def _copy_packed(source: h5py.Group, target: h5py.Group) -> None:
 
 
 def _append_rows(
-    file: h5py.File,
-    space: Space,
-    proposals: list[Proposal],
-    outcomes: list[Outcome],
-    first: int,
+    file: h5py.File, space: Space, proposals: list[Proposal], outcomes: list[Outcome], first: int
 ) -> None:
     """Append proposals and their outcomes, from row `first` on."""
     v = space.from_parameters([p.parameters for p in proposals])

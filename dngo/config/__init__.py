@@ -5,12 +5,7 @@ mistakes in them. `upgrade` converts the configurations in old archives. `pages`
 that are generated from the model.
 """
 
-from dngo.config.keys import (
-    COMPLETED,
-    Objective,
-    identity_of,
-    thresholds_of,
-)
+from dngo.config.keys import COMPLETED, Objective, identity_of, thresholds_of
 from dngo.config.model import Config
 from dngo.config.pages import keys, schema, with_defaults
 from dngo.config.reading import load, validate

@@ -16,9 +16,7 @@ class Fidelity(Section):
         "value.",
     )
     low: Finite | None = Field(
-        None,
-        gt=0,
-        description="The value at new points; the parameter's lowest value if left out.",
+        None, gt=0, description="The value at new points; the parameter's lowest value if left out."
     )
     high: Finite | None = Field(
         None,

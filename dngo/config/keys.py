@@ -35,10 +35,7 @@ from dngo.presets import PresetName
 from dngo.redaction import redacted_config
 from dngo.space import Space
 from dngo.space.ladder import Ladder, ladder_of
-from dngo.space.parameters import (
-    Section,
-    archived,
-)
+from dngo.space.parameters import Section, archived
 from dngo.space.types import AnyParameter
 from dngo.storage.plain import MAX_DEPTH
 from dngo.storage.text import fault, join_pairs, storable_tree

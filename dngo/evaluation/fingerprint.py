@@ -8,7 +8,6 @@ files that the command names, such as a log; only code must not change.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from dngo.config.placeholders import filled, names, without_brackets, words_of
 from dngo.evaluation.identity import OF_PYTHON, PYTHON, VERSION
 from dngo.evaluation.obstacles import SCRIPTS, is_interpreter, script_of
 from dngo.redaction import redacted_command
+from dngo.storage.digest import digest_file
 from dngo.storage.files import at_home
 
 TEXT = "the text of "  # a function's, among the files
@@ -201,11 +201,7 @@ def _digests(folder: Path, names: list[str], most: float = math.inf) -> dict[str
             if size > MOST or most < 0:
                 found[name] = f"{size} bytes"
                 continue
-            with open(path, "rb") as stream:
-                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        except (
-            OSError,
-            ValueError,
-        ):  # not a file's name, or an unreadable file
+            found[name] = digest_file(path)
+        except (OSError, ValueError):  # not a file's name, or an unreadable file
             continue
     return found

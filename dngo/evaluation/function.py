@@ -38,6 +38,7 @@ from dngo.elsewhere import of_a_trial
 from dngo.errors import UserError
 from dngo.evaluation import start
 from dngo.evaluation.call import CALLS, called, document_of, takes_a_mapping, write_report
+from dngo.evaluation.chunk import Around
 from dngo.evaluation.document import judge
 from dngo.evaluation.identity import identity, inner, not_compared
 from dngo.evaluation.run import Runner, prepare_folder
@@ -320,28 +321,24 @@ def _seed(seed: int) -> None:
 
 
 @dataclass(frozen=True)
-class Inline:
+class Inline(Around):
     """Evaluates a function in this process, without limits. If the process ends, so does the evaluation.
 
-    runner: knows a point's files, and the outcomes that earlier starts left.
+    evaluator: knows a point's files, and the outcomes that earlier starts left.
     """
 
-    runner: Runner
+    evaluator: Runner
     call: Callable[[dict[str, Any]], Any]
-
-    def adopt(self, proposal: Proposal, attempts: int) -> Outcome | None:
-        """The outcome that earlier starts left behind, if any."""
-        return self.runner.adopt(proposal, attempts)
 
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
         """The outcome of one call; raises Interrupted at Ctrl-C."""
-        began, clock = time.time(), time.monotonic()
+        runner, began, clock = self.evaluator, time.time(), time.monotonic()
         before = signal.getsignal(signal.SIGINT)
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        course = self.runner.course(proposal, began=clock)
+        course = runner.course(proposal, began=clock)
         with contextlib.suppress(OSError):
-            prepare_folder(self.runner.files_of(proposal).places, proposal)
+            prepare_folder(runner.files_of(proposal).places, proposal)
         try:
             with course.heard():
                 result = self.call(dict(proposal.parameters))
@@ -350,7 +347,7 @@ class Inline:
         except (Exception, SystemExit) as error:
             verdict = Verdict("failed", _last_line(error))
         else:
-            verdict = judge(document_of(result).encode(), "", self.runner.constraints)
+            verdict = judge(document_of(result).encode(), "", runner.constraints)
         finally:
             with contextlib.suppress(ValueError):
                 signal.signal(signal.SIGINT, before)
@@ -358,8 +355,4 @@ class Inline:
         if course.heeded:
             verdict = Verdict(STOPPED, str(course.decision), verdict.fields)
         verdict = course.said(verdict)
-        return self.runner.outcome(proposal, verdict, attempts, began, time.time(), ended)
-
-    def tidy(self, proposal: Proposal) -> None:
-        """Remove what is no longer needed. Called once the outcome is on disk."""
-        self.runner.tidy(proposal)
+        return runner.outcome(proposal, verdict, attempts, began, time.time(), ended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import shlex
 from collections.abc import Collection, Iterator
@@ -122,12 +121,6 @@ def csv_rows(path: Path) -> Iterator[Row]:
     from dngo.exchange import csv_table
 
     return csv_table.rows_of(path)
-
-
-def sha256(path: Path) -> str:
-    """The digest of a file's bytes."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _in_metadata(rows: list[Row], names: Collection[str]) -> str:

@@ -58,9 +58,7 @@ def shape_of(columns: Collection[str], meaning: Meaning) -> Shape | None:
         return found
     base = found or Shape("a table")
     return replace(
-        base,
-        parameters=meaning.columns or base.parameters,
-        status=meaning.status or base.status,
+        base, parameters=meaning.columns or base.parameters, status=meaning.status or base.status
     )
 
 

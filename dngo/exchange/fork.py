@@ -18,7 +18,6 @@ from dngo import archive
 from dngo.batch import INVALID, UNINFORMATIVE, Outcome
 from dngo.errors import UserError
 from dngo.evaluation import pictures
-from dngo.exchange.files import sha256
 from dngo.exchange.growth import Growth, grown
 from dngo.exchange.incoming import Evaluation, Imported, Incoming
 from dngo.exchange.points import points_of
@@ -26,6 +25,7 @@ from dngo.exchange.rows import Row
 from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
 from dngo.space import Space
 from dngo.space.parameters import Listed, alike, choices
+from dngo.storage.digest import digest_file
 from dngo.storage.text import one_line
 from dngo.study import Study, entries
 from dngo.study.beginning import read_transfer
@@ -71,7 +71,7 @@ def fork(
         "file": str(path),
         "format": "dngo",
         "study": header.identity["study"],
-        "sha256": sha256(path),
+        "sha256": digest_file(path),
         "archive_digest": header.digest,
         "chain": chain,
         "with": growth.values,
@@ -192,10 +192,7 @@ def _evaluations(path: Path, iterations: int) -> Iterator[list[Evaluation]]:
 
 
 def _check_alike(
-    found: list[Evaluation],
-    points: list[dict[str, Any]],
-    problems: dict[int, str],
-    old: Space,
+    found: list[Evaluation], points: list[dict[str, Any]], problems: dict[int, str], old: Space
 ) -> None:
     """Leave out points whose choice only looks like one of the new space, such as '1' for 1."""
     for name, parameter in old.parameters.items():

@@ -14,23 +14,20 @@ from typing import Any
 
 from dngo.errors import UserError
 from dngo.evaluation.pictures import LEFT_OUT, entered
-from dngo.exchange.files import check_columns, in_parts, sha256
+from dngo.exchange.files import check_columns, in_parts
 from dngo.exchange.foreign import Meaning
 from dngo.exchange.incoming import Evaluation, Imported, Incoming, check_new
 from dngo.exchange.outcomes import Reader
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
+from dngo.storage.digest import digest_file
 from dngo.study import Study
 
 _SHOWN = 5  # mistakes in a message
 
 
 def warm_start(
-    study: Study,
-    path: Path,
-    *,
-    meaning: Meaning = Meaning(),
-    skip_invalid: bool = False,
+    study: Study, path: Path, *, meaning: Meaning = Meaning(), skip_invalid: bool = False
 ) -> Imported:
     """Make the evaluations in a file iteration 0 of a new study.
 
@@ -42,7 +39,7 @@ def warm_start(
     check_new(study)
     study.header()  # a study with ambiguous names is refused
     first = next(in_parts(path, study.config, meaning))
-    record = {"file": path.name, "format": first.form, "sha256": sha256(path)}
+    record = {"file": path.name, "format": first.form, "sha256": digest_file(path)}
     if first.said:
         record["read"] = first.said
     return _Rows(study, record, path, meaning, skip_invalid).begin(first.said)
@@ -52,12 +49,7 @@ class _Rows(Incoming):
     """The evaluations in the rows of a file."""
 
     def __init__(
-        self,
-        study: Study,
-        record: dict[str, Any],
-        path: Path,
-        meaning: Meaning,
-        skip_invalid: bool,
+        self, study: Study, record: dict[str, Any], path: Path, meaning: Meaning, skip_invalid: bool
     ):
         super().__init__(study, record)
         self.path, self.meaning, self.skip_invalid = path, meaning, skip_invalid

@@ -14,14 +14,7 @@ import numpy as np
 from dngo import archive, inward
 from dngo.config import Config
 from dngo.errors import UserError
-from dngo.fronts import (
-    derived_reference,
-    hypervolume,
-    hypervolumes,
-    knee,
-    on_front,
-    preferred,
-)
+from dngo.fronts import derived_reference, hypervolume, hypervolumes, knee, on_front, preferred
 from dngo.storage.text import number_in
 from dngo.types import Array, Rows
 from dngo.units import Units, units_of

@@ -29,15 +29,7 @@ from dngo.evaluation.pictures import held as held_picture
 from dngo.report.data import View
 from dngo.report.figures import Figure, all_figures
 from dngo.report.health import Check, checks, messages
-from dngo.report.left import (
-    NOTE,
-    TAGS,
-    metadata_of,
-    note_of,
-    pictures,
-    tags_of,
-    with_notes,
-)
+from dngo.report.left import NOTE, TAGS, metadata_of, note_of, pictures, tags_of, with_notes
 from dngo.report.text import headline
 from dngo.report.text import summary as summary_of
 from dngo.scores import Score, forward_scores

@@ -179,10 +179,7 @@ class Real(Number):
     high: Finite | None = Field(None, description="Highest value.")
     step: Finite | None = Field(None, description="Grid: low, low + step, ...")
     values: list[Finite] | None = Field(
-        None,
-        min_length=1,
-        max_length=MAX_CHOICES,
-        description="Listed values instead of a range.",
+        None, min_length=1, max_length=MAX_CHOICES, description="Listed values instead of a range."
     )
     default: Finite | None = Field(None, description="Start value; the middle if left out.")
 
@@ -202,10 +199,7 @@ class Whole(Number):
     high: int | None = Field(None, description="Highest value.")
     step: int | None = Field(None, description="Grid: low, low + step, ...")
     values: list[int] | None = Field(
-        None,
-        min_length=1,
-        max_length=MAX_CHOICES,
-        description="Listed values instead of a range.",
+        None, min_length=1, max_length=MAX_CHOICES, description="Listed values instead of a range."
     )
     default: int | None = Field(None, description="Start value; the middle if left out.")
 

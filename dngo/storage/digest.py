@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,12 @@ def digest(*parts: Any) -> str:
 def digest_parameters(parameters: Mapping[str, Any]) -> str:
     """The identity of a point: which parameters, with which values."""
     return digest(json.dumps(parameters, sort_keys=True))
+
+
+def digest_file(path: Path) -> str:
+    """SHA-256, in hex, of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _feed(state: Any, value: Any) -> None:

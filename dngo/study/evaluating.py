@@ -58,9 +58,7 @@ def evaluate(
         _following(records, _evaluators(records, batch, len(proposals), limits)),
         archived=_archived(records, t),
         attempts=chunks.Attempts(
-            run=str(run.get("token", "")),
-            limit=1 + config.retries,
-            escalates=config.escalation > 1,
+            run=str(run.get("token", "")), limit=1 + config.retries, escalates=config.escalation > 1
         ),
         has_time=lambda longest: (
             time.monotonic() + (config.objective.time_limit or longest) < limits.deadline

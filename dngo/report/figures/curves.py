@@ -46,10 +46,7 @@ def curves(view: View) -> Figure | None:
     log = logarithmic(shown[np.isfinite(shown)], 20)
     figure.update_layout(
         xaxis_title="step",
-        yaxis={
-            "type": "log" if log else "linear",
-            "title": escape(view.label("objective")),
-        },
+        yaxis={"type": "log" if log else "linear", "title": escape(view.label("objective"))},
     )
     number = int(view.stopped[rows].sum())
     part = "" if len(drawn) == len(rows) else f" {len(drawn)} of {len(rows)} are drawn."

@@ -26,10 +26,7 @@ _STAYS = {
         "More processors requested than permitted",
         "RestrictedCoresPerGPU: Not enough unique cores per GPU",
     ),
-    "tasks": (
-        "Task count specification invalid",
-        "Requested more tasks than available processors",
-    ),
+    "tasks": ("Task count specification invalid", "Requested more tasks than available processors"),
     "nodes": (
         "Node count specification invalid",
         "Requested topology configuration is not available",

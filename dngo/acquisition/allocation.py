@@ -109,6 +109,13 @@ def gains(y: Array, batch: Rows) -> Mask:
     return paid
 
 
+def led_nowhere(history: History) -> bool:
+    """Whether picks for a first feasible point (`FirstFeasible`) have found less than one in a batch."""
+    own = history.stage == "first_feasible"
+    found = int(np.isfinite(history.y[own]).sum())
+    return found < len(np.unique(history.iteration[own]))
+
+
 def gained(state: BatchState) -> float:
     """How much the last evaluations improved on earlier ones, in units of the targets."""
     history = state.history

@@ -46,16 +46,17 @@ def steps(
     *,
     spacing: Spacing,
     penalty: Callable[[Array, Array], Array],
+    least: float | None = None,
 ) -> list[Array]:
     """At most `count` points (k,) around the centre (1, k), by steps of every size up to the largest.
 
     They are added to `spacing`. penalty: points (n, k) in the region around the centre -> (n,); lower is
-    preferred.
+    preferred. least: the smallest step's scale in units of the largest; None: as the rules have it.
     """
     found, rules = [], current().steps
     with spacing.closer(rules.spacing):
         for _ in range(count):
-            smallest = rules.smallest * largest
+            smallest = (rules.smallest if least is None else least) * largest
             v = around(
                 spacing.space, centre, rules.children, rng, smallest=smallest, largest=largest
             )

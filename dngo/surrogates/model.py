@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -39,7 +40,7 @@ class Model:
 
     objective: tuple[Component, ...]
     scale: TargetScale
-    classifiers: dict[str, Classifier | Bounded]
+    classifiers: Mapping[str, Classifier | Bounded]
     diagnostics: dict[str, float | int | str] = field(default_factory=dict)
     cost: Cost | None = None
     objectives: dict[str, Model] = field(default_factory=dict)
@@ -290,6 +291,12 @@ class Bounded:
             each = log_ndtr(normal_quantile(z, self.observations - 1.0))
             found[rows] = logsumexp(each, b=weight, axis=1)
         return found
+
+    def violation(self, x: Array) -> Array:
+        """How far the mean lies beyond the bound, on the model's scale: x (n, d) encoded -> (n,)."""
+        bound = self.number.scale.to_model(np.array([self.threshold.sign * self.threshold.bound]))
+        with one_thread():
+            return np.maximum(self.number.normal(x)[0] - bound, 0.0)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the number, in its own units: two (n,)."""

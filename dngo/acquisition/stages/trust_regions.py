@@ -14,7 +14,8 @@ from itertools import islice
 
 import numpy as np
 
-from dngo.acquisition.allocation import least_block, of_regions
+from dngo.acquisition.allocation import least_block, led_nowhere, of_regions, probes
+from dngo.acquisition.blind import steps
 from dngo.acquisition.history import History
 from dngo.acquisition.picks import Pick
 from dngo.acquisition.region_model import Penalty, RegionModel
@@ -71,8 +72,19 @@ class TrustRegions:
         ok = np.flatnonzero(np.isfinite(y))
         picked: list[Array] = []
         sources: list[str] = []
-        if len(ok) < current().nearby.least or space.k == 0:
+        if not len(ok) or space.k == 0:
             return np.empty((0, space.k)), []
+        if len(ok) < current().nearby.least:
+            # Too few for a model of their own. What the whole space's model thinks feasible is often
+            # wrong then, but neighbours of a feasible point tend to be feasible.
+            if penalty.wall is None:
+                return np.empty((0, space.k)), []
+            centre, largest = history.v[[np.nanargmin(y)]], current().regions.largest
+            least, size = current().steps.probing, size if led_nowhere(history) else probes(size)
+            picked = steps(
+                centre, largest, size, rng, spacing=spacing, penalty=penalty, least=least
+            )
+            return np.array(picked).reshape(-1, space.k), ["step"] * len(picked)
         u = space.place(history.v, apart=0.0)
         scale = TargetScale.fit(y[ok[apart(u[ok], SCALED, rng)]])
         found = regions(u, scale.to_model(y), history.iteration, block)

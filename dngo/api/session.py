@@ -24,7 +24,7 @@ from dngo.api.handover import write_config
 from dngo.api.looking import Looking, Points
 from dngo.api.optimizing import optimize
 from dngo.api.stages import ask_next, claimed, settle_at_the_end
-from dngo.batch import Proposal
+from dngo.batch import Proposal, find_outcome
 from dngo.elsewhere import Points as Asked
 from dngo.elsewhere import in_our_words
 from dngo.entering import Source, Told, add, note, skip, tell
@@ -109,7 +109,12 @@ class Session(Looking):
         """The points that were asked for and have no outcome yet, also those from before a restart."""
         self._settle()
         study = self._engine
-        return [p for p, outcome in study.evaluations(study.merged()) if outcome is None]
+        return [
+            p
+            for batch in study.in_flight(study.merged())
+            for p in batch.evaluated
+            if find_outcome(study.paths.outcome_file(p), p) is None
+        ]
 
     def tell(
         self,

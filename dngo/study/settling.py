@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from dngo.batch import Batch
+from dngo.batch import Batch, find_outcome
 from dngo.config import validate
 from dngo.errors import UserError
 from dngo.evaluation.journal import Halted
@@ -35,8 +35,10 @@ def held(records: Records, wait: float) -> Iterator[None]:
 
 
 def is_complete(records: Records, batch: Batch) -> bool:
-    """Whether each point of the batch has an outcome."""
-    return None not in records.outcomes(batch)
+    """Whether each point of the batch has an outcome in flight. What lies in the outputs of an iteration
+    has been merged: an archive that was moved away must not be made again."""
+    outcomes = (find_outcome(records.paths.outcome_file(p), p) for p in batch.evaluated)
+    return all(outcome is not None for outcome in outcomes)
 
 
 def merge_complete(records: Records) -> None:

@@ -46,6 +46,7 @@ from families import (
     levels,
     noisy,
 )
+from networks import NETWORKS
 from numpy.typing import NDArray
 from objectives import (
     Coco,
@@ -204,6 +205,9 @@ def find_problem(name: str) -> Problem:
     """The problem of that name; ValueError if there is none."""
     if name in PROBLEMS:
         return PROBLEMS[name]
+    if name in NETWORKS:
+        k, function = NETWORKS[name]
+        return Problem(box(k, 0, 1), _plain(function), -np.inf)
     family = f"({'|'.join(FAMILIES)}|pocket)"
     if match := re.fullmatch(rf"{family}(\d+)s(\d+)(?:{family}(\d+))?", name):
         k, seed = int(match[2]), int(match[3])
@@ -242,6 +246,7 @@ def find_problems(names: list[str]) -> dict[str, Problem]:
         "levels": LEVELS,
         "deceptive": DECEPTIVE,
         "rare": RARE,
+        "networks": NETWORKS,
         "reporting": REPORTED_ON,
     }
     every = [each for name in names or PROBLEMS for each in sets.get(name, (name,))]

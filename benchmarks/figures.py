@@ -1,12 +1,15 @@
-"""Figures 1 and 2 of the paper: seconds per suggestion, and what activations do to the uncertainty.
+"""Figures of the papers: seconds per suggestion, activations and uncertainty, sinOne and Branin.
 
-    python benchmarks/figures.py cost --plot cost.svg
-    python benchmarks/figures.py activations --plot activations.svg
+    python benchmarks/figures.py cost --plot cost.svg                 # 2015, figure 1
+    python benchmarks/figures.py activations --plot activations.svg   # 2015, figure 2
+    python benchmarks/figures.py sinone --plot sinone.svg             # 2016, figure 1, right
+    python benchmarks/figures.py branin --plot branin.svg --seeds 3   # 2016, figure 1, left: hours
 
 cost: a fit and one suggestion on Hartmann6 after N random evaluations, CPU seconds: the default, the
 adaptive bases alone, and an exact Gaussian process for as long as it can be borne. activations: the
 paper's recipe on one input, with tanh, with relu and a tanh last, and with relu alone; printed is the
-deviation predicted beside the data over that among them.
+deviation predicted beside the data over that among them. sinone: BOHAMIANN's prediction after 20 steps.
+branin: the distance to the minimum by evaluation, of BOHAMIANN, DNGO and the Gaussian process.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from objectives import FUNCTIONS, cube
+from searching import of_preset
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -133,12 +137,66 @@ def plot_activations(plt, models: dict[str, Model]):
     return figure
 
 
+def sin_one(v: np.ndarray) -> np.ndarray:
+    """The function sinOne of the paper's authors (RoBO), to be minimised over [0, 1]."""
+    return 0.5 * np.sin(13 * v[:, 0]) * np.sin(27 * v[:, 0]) + 0.5
+
+
+def searched(preset: str, function, k: int, evaluations: int, seed: int):
+    """Points and values of a search one by one by a published system, and its last model."""
+    space = cube(k)
+    surrogate = SurrogateSettings(**of_preset(preset, "surrogate"))
+    acquisition = AcquisitionSettings(**of_preset(preset, "acquisition"))
+    v = np.random.default_rng([seed, 0]).random((2, k))
+    while True:
+        y = function(v)
+        model = fit_model(
+            data_of(space.encode(v), y), surrogate, rng=np.random.default_rng([seed, 1, len(v)])
+        )
+        if len(v) == evaluations:
+            return v, y, model
+        history, rng = History(v, y), np.random.default_rng([seed, 2, len(v)])
+        found = propose_batch(model, space, history, size=1, settings=acquisition, rng=rng)
+        v = np.concatenate([v, found.v])
+
+
+def plot_sin_one(plt, seed: int):
+    """The mean and two deviations after 20 steps; prints the distance to the minimum."""
+    v, y, model = searched("bohamiann-2016", sin_one, 1, 22, seed)
+    x = np.linspace(0, 1, 501)[:, None]
+    mean, deviation = model.predict(x)
+    held = np.mean(np.abs(sin_one(x) - mean) < 2 * deviation)
+    print(
+        f"after {len(v)} evaluations: {y.min() - sin_one(x).min():.2g} above the minimum; "
+        f"two deviations hold {held:.2f} of the interval"
+    )
+    figure, axes = plt.subplots(figsize=(6, 4))
+    axes.plot(x, sin_one(x), "k--", label="sinOne")
+    axes.plot(x, mean, "C0", label="mean")
+    axes.fill_between(x[:, 0], mean - 2 * deviation, mean + 2 * deviation, alpha=0.2, lw=0)
+    axes.plot(v, y, "k.")
+    axes.legend()
+    return figure
+
+
+def plot_branin(plt, seeds: int):
+    """Mean distance to the minimum by evaluation, for each system."""
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for preset in ("bohamiann-2016", "dngo-2015", "gp-ei-mcmc-2012"):
+        runs = [searched(preset, FUNCTIONS["branin"].f, 2, 200, s)[1] for s in range(seeds)]
+        regret = np.mean([np.minimum.accumulate(y) for y in runs], axis=0) - 0.397887
+        print(f"{preset}: {regret[49]:.2g} after 50, {regret[99]:.2g} after 100, {regret[-1]:.2g}")
+        axes.semilogy(np.arange(1, len(regret) + 1), regret, label=preset)
+    axes.legend()
+    return figure
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("figure", choices=["cost", "activations"])
-    parser.add_argument("--seeds", type=int, help="5 for cost, 20 for activations")
+    parser.add_argument("figure", choices=["cost", "activations", "sinone", "branin"])
+    parser.add_argument("--seeds", type=int, help="5 for cost, 20 for activations, 30 for branin")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="most observations")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
@@ -154,8 +212,12 @@ def main() -> None:
             if points[-1][0] > 1000:
                 print(f"{name}: CPU seconds grow as N^{slope(points):.2f} from 1,000 on")
         figure = plot_cost(plt, costs)
-    else:
+    elif options.figure == "activations":
         figure = plot_activations(plt, activations(options.seeds or 20))
+    elif options.figure == "sinone":
+        figure = plot_sin_one(plt, 0)
+    else:
+        figure = plot_branin(plt, options.seeds or 30)
     if options.plot:
         figure.savefig(options.plot, bbox_inches="tight")
 

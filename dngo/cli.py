@@ -25,8 +25,18 @@ from dngo.storage.patience import in_words
 from dngo.storage.processes import end_at_once
 from dngo.version import __version__
 
-# In the order of the help.
-GROUPS = (starting, checking, importing, looking, best, drawing, entering, forking, archives)
+# In the order of the help, a line for each: a recipe of CONTRIBUTING.md adds one.
+GROUPS = (
+    starting,
+    checking,
+    importing,
+    looking,
+    best,
+    drawing,
+    entering,
+    forking,
+    archives,
+)
 
 # At the end of the help of a command that brings no text of its own (`epilog`).
 EXAMPLES = {

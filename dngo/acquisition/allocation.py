@@ -110,7 +110,7 @@ def gains(y: Array, batch: Rows) -> Mask:
 
 
 def led_nowhere(history: History) -> bool:
-    """Whether picks for a first feasible point (`FirstFeasible`) have found less than one in a batch."""
+    """Whether the picks for a first feasible point (`FirstFeasible`) found fewer than one in each batch."""
     own = history.stage == "first_feasible"
     found = int(np.isfinite(history.y[own]).sum())
     return found < len(np.unique(history.iteration[own]))

@@ -104,6 +104,10 @@ class FeasibilityRules:
     # If no candidate is feasible enough, a pick needs this share of the likeliest candidate's
     # feasibility.
     nearly: float = 0.9
+    # As long as no point is feasible and the models expect or find less than one in a batch, this share
+    # of the picks is near the points that violate least (benchmarks/tried.md, a first feasible point).
+    # Only this value was measured.
+    nearer: float = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,9 @@ class FirstFeasible:
         if state.has_outcome:
             return
         if self._is_doubtful(state, number):
-            yield from self._nearer(state, of_share(state.turn, number, 0.5))
+            yield from self._nearer(
+                state, of_share(state.turn, number, current().feasibility.nearer)
+            )
             number = min(number, state.left)
         pool = _candidates(state)
         if not len(pool):
@@ -88,14 +90,17 @@ class FirstFeasible:
 
 
 def _flags(model: Model) -> Model:
-    """The model without the bounded numbers: all picks break these, and some crash as well."""
+    """The model without its bounded numbers. Every pick breaks some of these. The rest says where
+    points crash."""
     flags = {n: one for n, one in model.classifiers.items() if not isinstance(one, Bounded)}
     return replace(model, classifiers=flags)
 
 
 def _violation(state: BatchState) -> Array:
-    """How far each finished point is from keeping all bounds, by the models of the numbers: (n,). NaN
-    where a number is unknown, and everywhere without numbers."""
+    """How far each finished point is from keeping all bounds, by the models of the numbers: (n,).
+
+    It is NaN where a number is unknown, and everywhere if no number has a bound.
+    """
     history, found = state.history, np.zeros(len(state.history.v))
     bounded = {
         name: one for name, one in state.model.classifiers.items() if isinstance(one, Bounded)

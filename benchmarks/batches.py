@@ -63,6 +63,7 @@ from objectives import (
     rosenbrock,
 )
 from rivals import Rival, installed
+from shapes import DECADES, STEPS
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.fantasies import Fantasies
@@ -205,6 +206,10 @@ def find_problem(name: str) -> Problem:
     """The problem of that name; ValueError if there is none."""
     if name in PROBLEMS:
         return PROBLEMS[name]
+    if make := (STEPS | DECADES).get(name):
+        space, function = make()
+        space = box(space, 0, 1) if isinstance(space, int) else space
+        return Problem(space, _plain(function), -np.inf, design=20, rounds=5, batch=20)
     if name in NETWORKS:
         k, function = NETWORKS[name]
         return Problem(box(k, 0, 1), _plain(function), -np.inf)
@@ -247,6 +252,8 @@ def find_problems(names: list[str]) -> dict[str, Problem]:
         "deceptive": DECEPTIVE,
         "rare": RARE,
         "networks": NETWORKS,
+        "steps": STEPS,
+        "decades": DECADES,
         "reporting": REPORTED_ON,
     }
     every = [each for name in names or PROBLEMS for each in sets.get(name, (name,))]

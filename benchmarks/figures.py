@@ -1,26 +1,31 @@
-"""Figures of the papers: seconds per suggestion, activations and uncertainty, sinOne and Branin.
+"""Figures of the papers: docs/presets.md lists each with its command, and what was found.
 
-    python benchmarks/figures.py cost --plot cost.svg                 # 2015, figure 1
-    python benchmarks/figures.py activations --plot activations.svg   # 2015, figure 2
-    python benchmarks/figures.py sinone --plot sinone.svg             # 2016, figure 1, right
-    python benchmarks/figures.py branin --plot branin.svg --seeds 3   # 2016, figure 1, left: hours
+    python benchmarks/figures.py cost --plot cost.svg
+    python benchmarks/figures.py branin --plot branin.svg --seeds 3 --evaluations 50
+    python benchmarks/figures.py lda --tables DIR --seeds 10
 
 cost: a fit and one suggestion on Hartmann6 after N random evaluations, CPU seconds: the default, the
 adaptive bases alone, and an exact Gaussian process for as long as it can be borne. activations: the
 paper's recipe on one input, with tanh, with relu and a tanh last, and with relu alone; printed is the
 deviation predicted beside the data over that among them. sinone: BOHAMIANN's prediction after 20 steps.
-branin: the distance to the minimum by evaluation, of BOHAMIANN, DNGO and the Gaussian process.
+brofos: regret, and how often the average exceeds a bound. The others compare searches: trained.py.
+DIR holds lda_on_grid.csv and svm_on_grid.csv.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from objectives import FUNCTIONS, cube
-from searching import of_preset
+from courses import Strategy, Task, compare, fit, plot, search
+from objectives import FUNCTIONS, cube, hartmann6
+from scipy.optimize import differential_evolution
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from trained import FIGURES
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
@@ -142,32 +147,19 @@ def sin_one(v: np.ndarray) -> np.ndarray:
     return 0.5 * np.sin(13 * v[:, 0]) * np.sin(27 * v[:, 0]) + 0.5
 
 
-def searched(preset: str, function, k: int, evaluations: int, seed: int):
-    """Points and values of a search one by one by a published system, and its last model."""
-    space = cube(k)
-    surrogate = SurrogateSettings(**of_preset(preset, "surrogate"))
-    acquisition = AcquisitionSettings(**of_preset(preset, "acquisition"))
-    v = np.random.default_rng([seed, 0]).random((2, k))
-    while True:
-        y = function(v)
-        model = fit_model(
-            data_of(space.encode(v), y), surrogate, rng=np.random.default_rng([seed, 1, len(v)])
-        )
-        if len(v) == evaluations:
-            return v, y, model
-        history, rng = History(v, y), np.random.default_rng([seed, 2, len(v)])
-        found = propose_batch(model, space, history, size=1, settings=acquisition, rng=rng)
-        v = np.concatenate([v, found.v])
-
-
 def plot_sin_one(plt, seed: int):
     """The mean and two deviations after 20 steps; prints the distance to the minimum."""
-    v, y, model = searched("bohamiann-2016", sin_one, 1, 22, seed)
+    task = Task(cube(1), lambda v: (float(sin_one(v[None])[0]), 1.0))
+    strategy = Strategy("bohamiann-2016")
+    course = search(task, strategy, 22, seed)
+    v, y = course.v, course.y
+    model = fit(task, strategy, v, y, np.ones(len(y)), (seed, 1, len(y)))
     x = np.linspace(0, 1, 501)[:, None]
     mean, deviation = model.predict(x)
+    lowest = sin_one(np.linspace(0, 1, 10**6)[:, None]).min()
     held = np.mean(np.abs(sin_one(x) - mean) < 2 * deviation)
     print(
-        f"after {len(v)} evaluations: {y.min() - sin_one(x).min():.2g} above the minimum; "
+        f"after {len(v)} evaluations: {y.min() - lowest:.2g} above the minimum; "
         f"two deviations hold {held:.2f} of the interval"
     )
     figure, axes = plt.subplots(figsize=(6, 4))
@@ -179,15 +171,45 @@ def plot_sin_one(plt, seed: int):
     return figure
 
 
-def plot_branin(plt, seeds: int):
-    """Mean distance to the minimum by evaluation, for each system."""
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for preset in ("bohamiann-2016", "dngo-2015", "gp-ei-mcmc-2012"):
-        runs = [searched(preset, FUNCTIONS["branin"].f, 2, 200, s)[1] for s in range(seeds)]
-        regret = np.mean([np.minimum.accumulate(y) for y in runs], axis=0) - 0.397887
-        print(f"{preset}: {regret[49]:.2g} after 50, {regret[99]:.2g} after 100, {regret[-1]:.2g}")
-        axes.semilogy(np.arange(1, len(regret) + 1), regret, label=preset)
-    axes.legend()
+def mixture(u: np.ndarray) -> np.ndarray:
+    """Four modes of different heights; the paper does not say which."""
+    centres = np.array([[0.2, 0.75], [0.75, 0.8], [0.7, 0.25], [0.25, 0.2]])
+    squares = ((u[:, None] - centres) ** 2).sum(axis=-1) / np.array([0.12, 0.1, 0.15, 0.2]) ** 2
+    return -np.exp(-0.5 * squares) @ [0.7, 1.0, 0.8, 0.5]
+
+
+def drawn() -> Callable[[np.ndarray], np.ndarray]:
+    """A draw of a Gaussian process on the interval, from -1 to 1."""
+    x = np.linspace(0, 1, 501)
+    y = GaussianProcessRegressor(RBF(0.05)).sample_y(x[:, None], random_state=0)[:, 0]
+    return lambda u: np.interp(u[:, 0], x, 2 * (y - y.min()) / np.ptp(y) - 1)
+
+
+def plot_brofos(plt, seeds: int, queries: int):
+    """Regret by query after 50 uniform points, and the share of runs whose average exceeds a bound."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4))
+    n = np.arange(1, queries + 1)
+    print("function,bound,queries,least regret,average regret,runs above the bound")
+    for name, f, d, bound in (
+        ("mixture", mixture, 2, 0.2),
+        ("Gaussian process", drawn(), 1, 0.7),
+        ("Hartmann4", hartmann6, 4, 2.0),
+    ):
+        best = differential_evolution(lambda u, f=f: f(u[None])[0], [(0, 1)] * d, seed=0).fun
+        task = Task(cube(d), lambda v, f=f: (float(f(v[None])[0]), 1.0), first=50)
+        strategy = Strategy("brofos-2015")
+        runs = [search(task, strategy, 50 + queries, seed).y[50:] - best for seed in range(seeds)]
+        average = np.cumsum(runs, axis=1) / n
+        above = np.mean(average > bound, axis=0)
+        for m in (1, queries // 4, queries // 2, queries):
+            least = np.min(np.array(runs)[:, :m], axis=1).mean()
+            regret = average[:, m - 1].mean()
+            print(f"{name},{bound},{m},{least:.3f},{regret:.3f},{above[m - 1]:.2f}", flush=True)
+        axes[0].plot(n, average.mean(axis=0), label=name)
+        axes[1].semilogy(n, above, label=f"{name}: above {bound}")
+    axes[0].set(xlabel="queries", ylabel="average regret")
+    axes[1].set(xlabel="queries", ylabel="share of runs")
+    axes[1].legend()
     return figure
 
 
@@ -195,8 +217,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("figure", choices=["cost", "activations", "sinone", "branin"])
-    parser.add_argument("--seeds", type=int, help="5 for cost, 20 for activations, 30 for branin")
+    parser.add_argument("figure", choices=["cost", "activations", "sinone", "brofos", *FIGURES])
+    parser.add_argument("--seeds", type=int, help="default: 5 for cost, else as in the paper")
+    parser.add_argument("--evaluations", type=int, help="of each search; default: the paper's")
+    parser.add_argument("--tables", type=Path, help="the folder of the grids")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="most observations")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
@@ -216,8 +240,13 @@ def main() -> None:
         figure = plot_activations(plt, activations(options.seeds or 20))
     elif options.figure == "sinone":
         figure = plot_sin_one(plt, 0)
+    elif options.figure == "brofos":
+        figure = plot_brofos(plt, options.seeds or 100, options.evaluations or 1000)
     else:
-        figure = plot_branin(plt, options.seeds or 30)
+        shown = FIGURES[options.figure]
+        evaluations, seeds = options.evaluations or shown.evaluations, options.seeds or shown.seeds
+        found = compare(shown.compared(options.tables), evaluations, seeds)
+        figure = plot(plt, found, shown.optimum)
     if options.plot:
         figure.savefig(options.plot, bbox_inches="tight")
 

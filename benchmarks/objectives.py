@@ -44,7 +44,9 @@ HARTMANN_C = np.array([1.0, 1.2, 3.0, 3.2])
 
 
 def hartmann6(u: Array) -> Array:
-    squares = (HARTMANN_A * (u[:, None] - HARTMANN_P) ** 2).sum(axis=-1)
+    """Of fewer inputs: of the first columns of its matrices."""
+    k = u.shape[1]
+    squares = (HARTMANN_A[:, :k] * (u[:, None] - HARTMANN_P[:, :k]) ** 2).sum(axis=-1)
     return -np.exp(-squares) @ HARTMANN_C
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
 from toy import ROOT
 
@@ -31,3 +32,22 @@ def test_each_panel_of_activations_has_its_own(figures, capsys) -> None:
 def test_a_key_of_another_section_cannot_be_changed_in_vain() -> None:
     with pytest.raises(ValueError, match="activation"):
         SurrogateSettings(kind="adaptive_basis").model_copy(update={"activation": "relu"})
+
+
+def test_workers_share_the_time_and_know_what_is_under_way(figures) -> None:
+    from courses import GP, OPT, Strategy, Task, compare, search
+
+    task = Task(figures.cube(1), lambda v: (float(v[0]), 1.0 + float(v[0])))
+    for strategy in (Strategy(GP, 3), Strategy("gp-ei-per-second-2012", 3), OPT, Strategy("tpe")):
+        course = search(task, strategy, 8, 0)
+        assert len(set(course.v[:, 0])) == len(course.y) == 8
+        assert (np.diff(course.ends) >= 0).all()
+        busy = (1 + course.y).sum()
+        assert busy / strategy.workers <= course.ends[-1] + 1e-9 <= busy + 1e-9
+        if strategy.workers == 3:
+            assert course.ends[-1] < 0.75 * busy
+    assert course.best(3) == course.y[:3].min() == course.best(until=course.ends[2])
+    found = compare(
+        {"random": (Task(task.space, task.evaluate, least=0.9), Strategy("random"))}, 9, 2
+    )
+    assert all(len(one.y) < 9 or one.y.min() > 0.9 for one in found["random"])

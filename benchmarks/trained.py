@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from courses import GP, OPT, Compared, Strategy, Task
-from networks import swinging
 from objectives import FUNCTIONS, GRIDS, cube, grid
 from sklearn.datasets import load_digits
 from sklearn.decomposition import LatentDirichletAllocation
@@ -174,12 +173,6 @@ def transferred() -> Task:
     )
 
 
-def control() -> Task:
-    """What 200 steps of a policy of two units cost that swings a pole up on a cart: 15 weights."""
-    k, value = swinging(2)
-    return Task(cube(k), lambda v: (float(value(v[None])[0]), 1.0))
-
-
 def table(tables: Path | None, name: str) -> Task:
     """A grid of figures 4 and 5, until its optimum; seconds as measured."""
     if tables is None:
@@ -247,5 +240,4 @@ FIGURES = {
     "branin": Figure(lambda _: {"": function("branin")}, NETWORKS, 200, 30, 0.397887),
     "transfer": Figure(lambda _: {"": transferred()}, RELATED, 40, 10),
     "parallel": Figure(lambda _: {"": convolutional()}, EIGHT, 200, 1),
-    "control": Figure(lambda _: {"": control()}, NETWORKS | RANDOM, 200, 1),
 }

@@ -126,16 +126,6 @@ def test_batches_hold_new_points_of_the_space_and_their_reasons(space, failing):
     assert all(s.startswith(("joint", "candidate:", "local:", "thompson")) for s in batch.source)
 
 
-def test_same_stream_same_batch():
-    space = mixed()
-    v = points(space, 25)
-    y = height(space, v)
-    one, two, other = (propose(space, v, y, 8, seed=s) for s in (1, 1, 2))
-    np.testing.assert_array_equal(one.v, two.v)
-    np.testing.assert_array_equal(one.value, two.value)
-    assert not np.array_equal(one.v, other.v, equal_nan=True)
-
-
 def test_points_of_a_batch_keep_their_distance_from_each_other_and_the_pending():
     space = cube(2)
     v = points(space, 40)
@@ -163,16 +153,6 @@ def test_an_exhausted_space_gives_what_is_left():
     none = propose(space, everything, height(space, everything), 10)
     assert len(none) == 0
     assert none.v.shape == (0, 2)
-
-
-def test_proposals_are_better_than_chance():
-    space = cube(3)
-    v = points(space, 40)
-    y = np.sum((v - 0.3) ** 2, axis=1)
-    data = TrainingData(x=v, y=y, constraints={"completed": np.ones(40)})
-    model = fit_model(data, SurrogateSettings(), rng=np.random.default_rng(0))
-    batch = propose(space, v, y, 5, model=model)
-    assert np.sum((batch.v - 0.3) ** 2, axis=1).min() < y.min()
 
 
 def test_picks_heed_the_classifier():
@@ -240,16 +220,6 @@ def test_proposing_from_no_outcome_at_all():
     batch = propose(space, np.empty((0, 2)), np.empty(0), 4, pending=points(space, 3))
     assert len(batch) == 4
     assert distances(batch.v, batch.v)[np.triu_indices(4, 1)].min() > 0.2
-
-
-def test_a_history_is_complete_and_of_one_length():
-    v = points(cube(2), 5)
-    history = History(v, np.zeros(5))
-    assert history.pending.shape == (0, 2)
-    assert history.iteration.tolist() == [0, 1, 2, 3, 4]
-    for wrong in ({"y": np.zeros(4)}, {"iteration": np.arange(3)}, {"constraints": {"c": v[0]}}):
-        with pytest.raises(ValueError, match="5 points, and a column of"):
-            History(**{"v": v, "y": np.zeros(5), **wrong})
 
 
 def test_progress_ends_at_one():

@@ -6,17 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 from spaces import cube, mixed
 
 from dngo.acquisition import History
-from dngo.acquisition.allocation import probes
 from dngo.acquisition.blind import neighbours, steps
 from dngo.acquisition.region_model import Penalty
-from dngo.acquisition.spacing import Spacing, distances
+from dngo.acquisition.spacing import Spacing
 from dngo.acquisition.stages.trust_regions import TrustRegions
 from dngo.surrogates.nearby import Nearby
-from dngo.surrogates.selection import partial_rank_correlation
 
 Function = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
@@ -81,32 +78,6 @@ def test_a_model_is_of_use_unless_it_foretells_nothing():
         assert not model(u[:few], y[:few]).is_blind(u[:few], centre, alike=True)
 
 
-def test_that_points_near_the_best_are_low_needs_no_model():
-    rng = np.random.default_rng(0)
-    u = np.concatenate([rng.random((60, 3)), 0.5 + 0.01 * rng.standard_normal((60, 3))])
-    distance = np.linalg.norm(u - 0.5, axis=1)
-    y = np.r_[np.ones(60), np.zeros(60)] + 0.3 * rng.standard_normal(120)
-    near = model(u, y)
-    predicted, targets = near.model.left_out_mean(), near.model.targets
-    assert np.corrcoef(predicted, targets)[0, 1] > 0.7
-    assert partial_rank_correlation(predicted, targets, distance) < 0.3
-    assert partial_rank_correlation(predicted, targets, np.zeros(120)) == 0.0  # undefined
-
-
-def test_a_model_of_a_bowl_is_of_use_though_distance_alone_ranks_the_outcomes():
-    rng = np.random.default_rng(0)
-    far, size = rng.random((60, 5)), 10 ** rng.uniform(-4.5, -1, (140, 1))
-    best = 0.4 + 1e-8 * rng.standard_normal((1, 5))
-    u = np.concatenate([best, 0.4 + size * rng.standard_normal((140, 5)), far])
-    y = ((u - 0.4) ** 2).sum(axis=1)
-    near = model(u, y)
-    predicted, targets = near.model.left_out_mean(), near.model.targets
-    assert spearmanr(predicted, targets).statistic > 0.99
-    assert partial_rank_correlation(predicted, targets, np.linalg.norm(u - best, axis=1)) < 0.15
-    assert not near.is_blind(u, best, alike=False)
-    assert not near.is_blind(u, best, alike=True)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_points_next_to_each_other_are_alike_unless_noise_hides_the_function(seed: int):
     rng = np.random.default_rng(seed)
@@ -118,24 +89,6 @@ def test_points_next_to_each_other_are_alike_unless_noise_hides_the_function(see
         assert np.abs(more - u[np.argmin(y)]).max() < 0.2
         u_all, y_all = np.concatenate([u, more]), np.concatenate([y, function(more, rng)])
         assert neighbours(u_all, y_all) == expected
-
-
-def test_a_part_of_a_batch_finds_that_out_and_of_a_small_one_all():
-    assert [probes(size) for size in (1, 8, 20, 60, 400)] == [1, 8, 8, 15, 100]
-
-
-def test_steps_are_the_likeliest_of_those_drawn_and_keep_a_share_of_the_distance():
-    space, rng = cube(2), np.random.default_rng(0)
-    history = History(rng.random((5, 2)), rng.random(5))
-    spacing, centre = Spacing(space, history, 0.05), np.array([[0.5, 0.5]])
-    assert steps(centre, 0.3, 0, rng, spacing=spacing, penalty=lambda v, _: v[:, 0]) == []
-    found = np.array(
-        steps(centre, 0.3, 20, rng, spacing=spacing, penalty=lambda v, _: v[:, 0] > 0.5)
-    )
-    assert (found[:, 0] <= 0.5).all()
-    apart = distances(found, found)[~np.eye(len(found), dtype=bool)]
-    assert 0.0005 <= apart.min() < 0.05
-    assert spacing.least == 0.05
 
 
 def test_steps_among_every_kind_of_parameter_are_new_points_of_the_space():

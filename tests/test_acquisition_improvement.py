@@ -38,20 +38,6 @@ def test_expected_improvement_of_a_certain_point_is_its_improvement():
     np.testing.assert_array_equal(found, [0.75, 0.0])
 
 
-@pytest.mark.parametrize("noisy", [True, False])
-def test_mcei_with_nothing_pending_is_integrated_expected_improvement(noisy):
-    components = [fitted_component(seed)[0] for seed in (0, 1)]
-    fantasies = Fantasies(components, 0.1, 7, np.random.default_rng(0), noisy=noisy)
-    x = np.random.default_rng(2).random((9, 2))
-    values = []
-    for c in components:
-        mean, variance = c.predict(c.features(x))
-        variance = variance if noisy else variance - c.noise
-        values.append(expected_improvement(np.float64(0.1), mean, np.sqrt(variance)))
-    expected = np.concatenate(values, axis=1).mean(axis=1)
-    np.testing.assert_allclose(fantasies.improvement(fantasies.features(x)), expected, rtol=1e-12)
-
-
 @settings(max_examples=25, deadline=None)
 @given(seed=seeds, pending=st.integers(1, 5), n=st.integers(0, 8))
 def test_rank_one_updates_equal_refitting_with_the_fantasised_points(seed, pending, n):
@@ -106,27 +92,6 @@ def test_mcei_converges_to_quadrature_over_the_outcome(noisy):
     fantasies.condition(fantasies.features(new)[:, 0], probability)
     found = fantasies.improvement(fantasies.features(test))
     np.testing.assert_allclose(found, expected, rtol=0.01)
-
-
-def test_the_order_of_the_pending_points_changes_nothing_but_monte_carlo_error():
-    component, _ = fitted_component(5)
-    rng = np.random.default_rng(0)
-    new, test = rng.random((4, 2)), rng.random((6, 2))
-    values, variances = [], []
-    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
-        runs = []
-        for seed in range(20):
-            fantasies = Fantasies([component], -0.5, 200, np.random.default_rng(seed))
-            z = fantasies.features(new[order])
-            for j in range(4):
-                fantasies.condition(z[:, j], 0.8)
-            runs.append(fantasies.improvement(fantasies.features(test)))
-        variances.append(fantasies.moments(fantasies.features(test))[0][1])
-        values.append(np.array(runs))
-    np.testing.assert_allclose(variances[0], variances[1], rtol=1e-10)
-    error = np.sqrt(sum(v.var(axis=0, ddof=1) / len(v) for v in values))
-    assert np.all(np.abs(values[0].mean(axis=0) - values[1].mean(axis=0)) < 5 * error)
-    assert np.all(error < 0.1 * values[0].mean(axis=0))
 
 
 def test_a_pick_lowers_its_own_value_because_the_incumbent_is_fantasised():
@@ -186,14 +151,3 @@ def test_lazy_picks_are_worth_what_greedy_ones_are():
     greedy, lazy = batch(False), batch(True)
     assert lazy[0] == greedy[0]
     assert sum(lazy) == pytest.approx(sum(greedy), rel=0.1)
-
-
-def test_equal_scores_are_picked_one_after_another():
-    """Where nothing promises anything all scores are the same number: 0."""
-    component, _ = fitted_component(0)
-    x = np.random.default_rng(1).random((300, 2))
-    fantasies = Fantasies([component], -1e9, 2, np.random.default_rng(2))
-    picker = _shortlist(fantasies, x)
-    for _ in range(100):
-        assert picker.pick(picker.open.free).value == 0.0
-    assert picker.open.free.sum() == 200

@@ -107,21 +107,6 @@ def test_greedy_is_near_the_best_batch() -> None:
     assert found >= (1 - 1 / np.e) * best
 
 
-def test_pending_points_are_not_proposed_again(model) -> None:
-    first = propose_batch(
-        model, SPACE, History(V, Y), size=1, settings=SETTINGS, rng=np.random.default_rng(2)
-    )
-    again = propose_batch(
-        model,
-        SPACE,
-        History(V, Y, first.v),
-        size=1,
-        settings=SETTINGS,
-        rng=np.random.default_rng(2),
-    )
-    assert np.abs(first.v - again.v).max() > 0.02
-
-
 def test_a_batch_fills_up_and_replays(model) -> None:
     one, other = (
         propose_batch(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,16 +157,6 @@ def test_a_pick_is_the_best_point_of_a_small_space(kind: str) -> None:
     worth[[key in known for key in space.keys(everywhere)]] = -np.inf
     assert batch.v[0].tolist() == everywhere[worth.argmax()].tolist()
     assert batch.value[0] == pytest.approx(worth.max(), abs=1e-7)
-
-
-def test_kappa_moves_picks_from_low_means_to_wide_deviations() -> None:
-    space = cube(2)
-    v = design(space, 12, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
-    y = ((v - 0.4) ** 2).sum(axis=1)
-    model = _fitted(space, v, y)
-    bold, timid = (_picks(space, v, y, 4, model, kind="lcb", kappa=k) for k in (20.0, 0.0))
-    assert bold.std.mean() > 2 * timid.std.mean()
-    assert bold.mean.mean() > timid.mean.mean()
 
 
 @pytest.mark.parametrize("kind", ["mcei", "pi", "lcb", "thompson"])
@@ -334,15 +323,6 @@ def test_optuna_learns_from_what_it_is_told(sampler: str) -> None:
     assert distance[-40:].mean() < 0.6 * distance[:40].mean()
 
 
-def test_a_genetic_algorithm_crosses_what_it_is_told() -> None:
-    space = cube(3)
-    v = design(space, 70, rng=np.random.default_rng(0), exclude=np.empty((0, 3)))
-    y = ((v - 0.3) ** 2).sum(axis=1)
-    batch = np.arange(70) // 10  # a population is fifty, and complete after the fifth
-    children = _baseline(space, "optuna", "nsgaii", v, 10, y=y, iteration=batch).v
-    assert np.mean(np.isin(children, v)) > 0.4
-
-
 def test_optuna_heeds_constraints() -> None:
     space = cube(2)
     v = design(space, 60, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
@@ -368,34 +348,6 @@ def test_a_kind_alone_stands_for_its_section(tmp_path: Path) -> None:
     assert config.acquisition.trust_region_share == 0.0  # local picks ignore what they cost
     path.write_text(HEAD + "acquisition: {per: money, trust_region_share: 0.5}\n")
     assert load([path]).acquisition.trust_region_share == 0.5
-
-
-PER = [kind for kind, c in AcquisitionSettings.classes.items() if "per" in c.model_fields]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("acquisition: randon", ["acquisition: kind", "did you mean 'random'"]),
-        ("surrogate: 3", ["surrogate", "mapping"]),
-        ("surrogate: {knd: gp}", ["surrogate.knd", "did you mean 'kind'"]),
-        ("acquisition: {kind: lcb, kapa: 1}", ["acquisition.kapa", "did you mean 'kappa'"]),
-        ("acquisition: {per: a b}", ["acquisition.per"]),
-        (
-            "acquisition: {kind: random, per: money}",
-            ["acquisition.per: does nothing", f"it is for kind {PER[0]}, {PER[1]}", PER[-1]],
-        ),
-        ("acquisition: {kappa: 1}", ["acquisition.kappa: does nothing", "it is for kind lcb"]),
-        ("acquisition: {kind: optuna, sampler: tp}", ["sampler", "did you mean 'tpe'"]),
-    ],
-)
-def test_mistakes_are_one_line(tmp_path: Path, text: str, words: list[str]) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(HEAD + text + "\n")
-    with pytest.raises(UserError) as error:
-        load([path])
-    assert re.fullmatch(rf"{path}:\d+: .*", str(error.value))
-    assert all(word in str(error.value) for word in words)
 
 
 def test_a_missing_package_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from proposing import SMALL, fitted_component, height, points, propose
+from proposing import SMALL, height, points, propose
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 from spaces import cube
@@ -49,21 +47,6 @@ def test_gradient_of_the_local_likelihood_is_its_derivative():
     theta = np.random.default_rng(1).normal(0, 0.3, 9) - np.array([0, 0, 0, 1, 1, 1, 1, 4, 3])
     numerical = approx_fprime(theta, lambda x: likelihood(x)[0], 1e-6)
     np.testing.assert_allclose(likelihood(theta)[1], numerical, rtol=1e-3, atol=1e-5)
-
-
-def test_a_turned_valley_is_known_from_few_points_far_from_them_too():
-    """A quadratic in five inputs has 21 coefficients."""
-    rng = np.random.default_rng(0)
-    turn = np.linalg.qr(rng.standard_normal((5, 5)))[0]
-
-    def valley(t: np.ndarray) -> np.ndarray:
-        return np.asarray(((t - 0.2) @ turn) ** 2 @ np.logspace(0, 3, 5))
-
-    t, far = rng.uniform(-1, 1, (40, 5)), 1.4 * rng.uniform(-1, 1, (200, 5))
-    centre, scale = valley(t).mean(), valley(t).std()
-    model = _process(t, (valley(t) - centre) / scale, rng)
-    error = model.latent(model.features(far))[0][0] - (valley(far) - centre) / scale
-    assert np.sqrt(np.mean(error**2)) < 0.02
 
 
 def test_among_low_points_a_steep_valley_is_known_though_others_lie_far_above():
@@ -177,16 +160,6 @@ def test_slopes_are_those_of_the_paths_and_end_at_the_edge():
     assert np.all(np.abs(found) > 0.0, axis=1).tolist() == [True] * 4 + [False]
 
 
-def test_each_path_by_itself_is_that_path():
-    model, _ = _local_model()
-    rng = np.random.default_rng(4)
-    draws = draw([model], np.linspace(0, 1, 5), rng)
-    t = rng.uniform(-1, 1, (5, 7, 3))
-    together = draws(t.reshape(-1, 3)).reshape(5, 5, 7)
-    own = np.stack([together[i, i] for i in range(5)])
-    np.testing.assert_allclose(draws.own(t), own, atol=1e-5)  # waves are in single precision
-
-
 def _region(u: np.ndarray, targets: np.ndarray, block: int = 10) -> Region:
     return region(u, targets, np.arange(len(u)), block)
 
@@ -290,124 +263,10 @@ def test_a_floor_between_walls_has_a_model_of_its_own():
     assert _lowest(lambda v: np.sin(6 * v).sum(axis=1)).lowest is None
 
 
-def test_the_lowest_points_of_a_steep_function_lead_to_its_minimum():
-    """A turned quadratic, 10⁶ times as steep one way as another: as noise to a model of all points."""
-    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
-
-    def steep(v):
-        return ((v - 0.45) @ turn) ** 2 @ [1.0, 1e3, 1e6]
-
-    space, rng = cube(3), np.random.default_rng(3)
-    slab = rng.uniform(-0.1, 0.3, (60, 3)) / np.sqrt([1.0, 1e3, 1e6])  # they surround the minimum
-    v = np.clip(np.concatenate([rng.random((150, 3)), 0.45 + slab @ turn.T]), 0, 1)
-    y = steep(v)
-    history = History(v, y)
-    region = Region(int(np.argmin(y)), 0.4)
-    model = RegionModel.fit(space, history, region, rng, is_first=True)
-    model = model.with_lowest(rng)
-    assert model.lowest is not None
-    found, _ = model.lowest._search_box(0.4, 16, rng, Penalty())
-    alone, _ = model._search_box(0.4, 16, rng, Penalty())
-    assert np.median(steep(found[:, 0])) < 0.01 * y.min()
-    assert np.median(steep(found[:, 0])) < 0.1 * np.median(steep(alone[:, 0]))
-
-
-def test_under_constraints_the_lowest_points_have_no_model_of_their_own(monkeypatch):
-    space, asked = cube(2), []
-    monkeypatch.setattr(RegionModel, "with_lowest", lambda self, rng: asked.append(1) or self)
-    v = points(space, 60)
-    history = History(v, np.sum((v - 0.3) ** 2, axis=1))
-    for penalty, number in ((Penalty(), 1), (Penalty(wall=lambda v, centre: np.zeros(len(v))), 0)):
-        asked.clear()
-        spacing, rng = Spacing(space, history, 0.01), np.random.default_rng(0)
-        TrustRegions().points(history, 8, rng, spacing=spacing, penalty=penalty)
-        assert len(asked) == number
-
-
-def test_three_models_of_a_region_take_turns(monkeypatch):
-    model = _lowest(lambda v: ((v - 0.4) ** 2).sum(axis=1))
-    other = replace(model, lowest=None)
-    model = replace(model, lowest=other, floor=replace(other))
-    kinds = {id(model): "all", id(model.lowest): "lowest", id(model.floor): "floor"}
-    asked: list[tuple[str, int]] = []
-
-    def searched(self, half, count, rng, penalty):
-        asked.append((kinds[id(self)], count))
-        return np.zeros((count, 1, 3)), np.zeros((count, 1))
-
-    monkeypatch.setattr(RegionModel, "_search_box", searched)
-    for turn in range(6):
-        model.search(1, np.random.default_rng(0), Penalty(), turn=turn)
-    # The fourth searches the whole space, which is for the floor's where there is one.
-    assert [kind for kind, _ in asked] == ["all", "floor", "lowest", "floor", "floor", "lowest"]
-    for count in range(1, 40):
-        asked.clear()
-        assert len(model.search(count, np.random.default_rng(0), Penalty(), turn=5)[0]) == count
-        for kind in ("all", "floor", "lowest"):
-            assert abs(sum(n for k, n in asked if k == kind) - count / 3) < 2
-
-
-def test_a_region_that_knows_its_floor_promises_less_and_finds_more():
-    def walled(v):
-        walls = np.maximum(4 * np.abs(v - 0.5) - 1, 0)
-        return np.cos(9 * v).sum(axis=-1) + 1e4 * (walls**2).sum(axis=-1)
-
-    found, promised = [], []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        v = np.concatenate([rng.random((100, 6)), rng.uniform(0.25, 0.75, (100, 6))])
-        history = History(v, walled(v))
-        best = int(np.argmin(history.y))
-        region = Region(best, 0.2)
-        plain = RegionModel.fit(cube(6), history, region, rng, is_first=True)
-        model = plain.with_floor(rng, is_first=True)
-        assert model.near is not plain.near and model.floor is None
-        for one in (plain, model):
-            points, gains = one.search(16, np.random.default_rng(seed), Penalty())
-            found.append(np.median(walled(points[:, 0])))
-            promised.append(np.median(gains[:, 0]))
-    # One fit in some ends in a mode that knows no floor.
-    assert np.mean(np.array(found[1::2]) < found[::2]) > 0.6, found
-    assert np.mean(np.array(promised[1::2]) < 0.5 * np.array(promised[::2])) > 0.6, promised
-
-
-def test_one_pick_at_a_time_searches_the_whole_space_as_often_as_a_batch():
-    space, rng, calls = cube(2), np.random.default_rng(0), []
-
-    class Spy(RegionModel):
-        def _search_box(self, half, count, rng, penalty):
-            calls.append((half, count))
-            return super()._search_box(half, count, rng, penalty)
-
-    v = points(space, 30)
-    history = History(v, np.sum((v - 0.3) ** 2, axis=1))
-    model = Spy.fit(space, history, Region(0, 0.1), rng, is_first=True)
-    for turn in range(8):
-        model.search(1, rng, Penalty(), turn=turn)
-    assert sum(count for half, count in calls if half == 1.0) == 8 // current().search.wide_every
-
-
 def _one_region(*words, **named):
     """Points of the first region alone."""
     with using(current().but(search={"regions": 1})):
         return TrustRegions().points(*words, **named)
-
-
-@pytest.mark.parametrize(("width", "most"), [(1e-3, 40), (1e-5, 30)])
-def test_a_converged_region_gives_picks_back(width, most):
-    """At 1e-7 digits are still to be had; at 1e-11, of a function that spans 1, nobody asks for them."""
-    space = cube(2)
-    v = np.concatenate([points(space, 30), 0.3 + width * np.random.default_rng(0).random((60, 2))])
-    y = np.sum((v - 0.3) ** 2, axis=1)
-    history = History(v, y)
-    picked, _ = _one_region(
-        history,
-        40,
-        np.random.default_rng(1),
-        spacing=Spacing(space, history, 0.0),
-        penalty=Penalty(),
-    )
-    assert most // 2 < len(picked) <= most
 
 
 def test_some_picks_leave_the_region_for_where_a_sum_is_lowest():
@@ -464,34 +323,3 @@ def test_picks_without_expected_improvement_are_draws():
         kind="thompson", trust_region_share=0.0, uniform_candidates=128, local_candidates=64
     )
     assert set(propose(space, v, height(space, v), 5, settings=settings).source) == {"thompson"}
-
-
-def test_draws_have_the_moments_of_the_mixture():
-    components = [fitted_component(seed)[0] for seed in (0, 1)]
-    x = np.random.default_rng(2).random((5, 2))
-    values = draw(components, np.ones(20_000), np.random.default_rng(0))(x)
-    parts = [c.predict(c.features(x)) for c in components]
-    means = np.concatenate([m for m, _ in parts], axis=1)
-    variances = np.concatenate(
-        [v - c.noise for (_, v), c in zip(parts, components, strict=True)], axis=1
-    )
-    mean = means.mean(axis=1)
-    variance = variances.mean(axis=1) + means.var(axis=1)
-    assert np.all(np.abs(values.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(values)))
-    np.testing.assert_allclose(values.var(axis=0), variance, rtol=0.1)
-
-
-def test_no_pick_has_to_be_likelier_feasible_than_the_centre_of_its_region():
-    """A small feasible part that the classifier doubts can be followed from the point that is known."""
-    space = cube(2)
-    model = SimpleNamespace(heeds_constraints=True, feasibility=lambda x: 0.3 * x[:, 0])
-    settings = AcquisitionSettings()
-    state = SimpleNamespace(
-        model=model, space=space, shared=settings.shared(), belief=lambda v: np.zeros(len(v))
-    )
-    v = np.array([[0.4, 0.5], [0.6, 0.5]])
-    doubted = Penalty.of(state)(v, np.array([[0.5, 0.5]]))
-    assert doubted[0] > 1e5 and doubted[1] == 0.0
-    model.feasibility = lambda x: np.where(x[:, 0] < 0.5, 0.6, 0.9)
-    sure = Penalty.of(state)(v, np.array([[0.5, 0.5]]))
-    assert sure[0] > 1e5 and sure[1] == 0.0

@@ -13,7 +13,6 @@ from spaces import cube
 
 import dngo
 from dngo.cli import main
-from dngo.report.best import may_differ
 from dngo.report.data import View
 from dngo.report.text import summary
 from dngo.report.uncertain import left_out
@@ -109,23 +108,6 @@ def test_where_the_surrogate_sees_less_the_points_around_the_best_decide() -> No
     )
 
 
-def test_the_surrogate_s_ranking_begins_with_the_points_around_the_best() -> None:
-    view = View.of(ARCHIVES / "v1-auto.h5")
-    ok = np.flatnonzero(view.ok)
-    table = view.table
-    rows, mean, std = around_the_best(
-        view.space.unit(table.v[ok]), table.x[ok], table.objective[ok], table.noise[ok]
-    )
-    assert view.direction == "minimize" and len(rows)
-    assert np.array_equal(view.expected[0][ok[rows]], mean)
-    assert np.array_equal(view.expected[1][ok[rows]], std)
-    # As if fewer had been looked at, and these were expected to be worse than all others.
-    again, few = View.of(ARCHIVES / "v1-auto.h5"), ok[rows[:5]]
-    again.__dict__["_around_the_best"] = few, np.arange(5) + 2 * np.abs(mean).max(), np.zeros(5)
-    good = few[again.expected[2][few] >= 0.5]
-    assert again.ranking("model")[: len(good)].tolist() == good.tolist()
-
-
 def test_too_few_points_say_nothing_about_those_around_the_best() -> None:
     u = np.random.default_rng(0).random((5, 2))
     rows, mean, deviation = around_the_best(u, u, u[:, 0], np.full(5, np.nan))
@@ -172,12 +154,3 @@ def test_a_point_that_was_found_feasible_is_recommended_whatever_the_classifier_
 def fresh(view: View) -> View:
     """The same view, which has computed nothing yet."""
     return replace(view)
-
-
-def test_repeats_that_differ_in_feasibility_are_noise(tmp_path: Path) -> None:
-    view = View.of(synthetic.study(tmp_path, iterations=1, size=20).archive)
-    assert not may_differ(view.table, view.point)
-    ok, broken = np.flatnonzero(view.ok)[0], np.flatnonzero(view.infeasible)[0]
-    view = fresh(view)
-    view.table.v[broken] = view.table.v[ok]
-    assert may_differ(view.table, view.point)

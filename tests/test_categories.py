@@ -14,8 +14,6 @@ from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.kernels import correlation
 from dngo.surrogates.settings import SurrogateSettings
 
-MCEI = AcquisitionSettings()
-
 
 def space(*sizes, numbers=0):
     parameters = {f"x{i}": Float(type="float", low=0, high=1) for i in range(numbers)}
@@ -102,23 +100,6 @@ def test_all_levels_of_a_long_list_have_neighbours_among_the_candidates():
     found = neighbours(box, np.array([[0.5, 0.0]]))[:, 1]
     assert np.ptp(found) > 950
     assert len(found) < 300
-
-
-def test_the_best_of_many_combinations_is_found():
-    """Of 660, by 60 evaluations of which 15 are random."""
-    box, values, rng = space(11, 60), table(11, 60), np.random.default_rng(5)
-    v = box.sample(rng.random((15, 2)))
-    iteration = np.zeros(15, dtype=int)
-    for t in range(1, 4):
-        y = values[tuple(v.astype(int).T)]
-        model = fit_model(data(box, v, y), rng=rng, settings=SurrogateSettings())
-        picks = propose_batch(
-            model, box, History(v, y, iteration=iteration), size=15, settings=MCEI, rng=rng
-        )
-        v = np.concatenate([v, picks.v])
-        iteration = np.concatenate([iteration, np.full(15, t)])
-    rank = (values < values[tuple(v.astype(int).T)].min()).sum()
-    assert rank <= 2
 
 
 CHOICES = Space(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from ruamel.yaml import YAML
 from toy import FEW, ROOT, Toy, advance
@@ -172,26 +171,6 @@ def test_a_preset_of_a_later_release_alters_no_study(tmp_path_factory, monkeypat
     assert read(tmp_path_factory.mktemp("new"), "preset: dngo-2015\n").acquisition.fantasies == 99
     assert configuration(study.archive, 1) == before
     assert replay(study.archive, 1).verdict == "identical"
-
-
-def test_the_networks_of_today_are_not_certain_of_what_they_have_not_seen() -> None:
-    """As those are that were tuned for low values alone, the paper's among them."""
-    from dngo.config.presets import MINIMAL, spread
-    from dngo.config.reading import validate
-    from dngo.surrogates import TrainingData, fit_model
-
-    config = validate(spread({**MINIMAL, "preset": "dngo"}))
-    rng = np.random.default_rng(0)
-    x, new = rng.random((200, 6)), rng.random((1000, 6))
-
-    def ripple(x: np.ndarray) -> np.ndarray:
-        return np.sum((x - 0.4) ** 2, axis=1) + 0.3 * np.sin(9 * x[:, 0]) * np.cos(9 * x[:, 1])
-
-    model = fit_model(TrainingData(x, ripple(x)), config.surrogate, rng=np.random.default_rng(1))
-    density, below = model.log_density(new, ripple(new))
-    # A normal of the outcomes' own mean and deviation has -1.4.
-    assert density.mean() + np.log(ripple(new).std()) > -1.2
-    assert 0.9 < np.mean((below > 0.025) & (below < 0.975)) < 0.99
 
 
 def test_every_preset_and_each_of_its_keys_is_on_its_page() -> None:

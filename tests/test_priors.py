@@ -7,20 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from proposing import QUICK_CLASSIFIER
 from spaces import mixed
 
 from dngo import derive
-from dngo.acquisition import History, propose_batch
 from dngo.acquisition.belief import BETA, log_weight, power
-from dngo.acquisition.settings import AcquisitionSettings
 from dngo.config import load, validate
 from dngo.errors import UserError
 from dngo.space import Space
 from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal, Prior
 from dngo.space.priors import FLOOR, drawn, log_prior, peak
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
 
 MIXED = {
     "rate": Float(type="float", low=1e-4, high=1, log=True, prior=Prior(value=1e-3, width=0.05)),
@@ -123,55 +118,3 @@ def test_half_of_a_design_is_drawn_from_it_and_it_is_no_part_of_what_a_study_is(
 
 
 # ---- what it is worth ---------------------------------------------------------------------------
-
-OPTIMUM = np.array([0.15, 0.85, 0.3])
-ROUGH = AcquisitionSettings(
-    uniform_candidates=256,
-    local_candidates=128,
-    shortlist=128,
-    fantasies=4,
-    refinements=1,
-    ascents=0,
-)
-MODEL = SurrogateSettings(kind="gp", hyperparameter_samples=2, warp=False)
-
-
-def evaluations(believed: np.ndarray | None, seed: int = 0, most: int = 60) -> int:
-    """How many until a bowl with ripples is within .1 of its minimum, by batches of three."""
-    document = {
-        "study": "s",
-        "seed": seed,
-        "objective": {"command": "true"},
-        "space": {
-            f"x{i}": {
-                "type": "float", "low": 0, "high": 1,
-                **({} if believed is None else {"prior": {"value": float(believed[i]), "width": 0.1}}),
-            }
-            for i in range(3)
-        },
-        "design": {"size": 6},
-    }  # fmt: skip
-    config = validate(document)
-    space = config.search_space
-    v = space.from_parameters([p.parameters for p in derive.design(config)])
-    while len(v) < most:
-        away = v - OPTIMUM
-        y = np.sum(away**2 + 0.1 * (1 - np.cos(20 * away)), axis=1)
-        if y.min() < 0.1:
-            return int(np.argmax(y < 0.1)) + 1
-        data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(len(v))})
-        rng = np.random.default_rng([seed, len(v)])
-        model = fit_model(data, MODEL, QUICK_CLASSIFIER, rng=rng)
-        picks = propose_batch(model, space, History(v, y), size=3, settings=ROUGH, rng=rng)
-        v = np.concatenate([v, picks.v])
-    return most
-
-
-def test_a_right_prior_saves_evaluations_and_a_wrong_one_costs_few() -> None:
-    """A mirror image costs no more than fifteen evaluations; benchmarks/results/priors.csv has more."""
-    seeds = range(2)
-    none = sum(evaluations(None, seed) for seed in seeds)
-    right = sum(evaluations(OPTIMUM + 0.05, seed) for seed in seeds)
-    wrong = sum(evaluations(1 - OPTIMUM, seed) for seed in seeds)
-    assert right < 0.75 * none
-    assert wrong <= none + 15 * len(seeds)

@@ -145,13 +145,6 @@ def test_the_order_of_the_lines_does_not_matter() -> None:
     ]
 
 
-def test_one_and_true_are_different_choices() -> None:
-    space = space_of(c={"type": "categorical", "choices": [1, True, "yes"]})
-    points = space.to_parameters(np.array([[0.0], [1.0], [2.0]]))
-    assert [repr(p["c"]) for p in points] == ["1", "True", "'yes'"]
-    assert space.from_parameters(points).ravel().tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("value", [3.0, -1, "x", True, None])
 def test_values_outside_the_space_are_refused(value: Any) -> None:
     space = space_of(x={"type": "float", "low": 0, "high": 1})

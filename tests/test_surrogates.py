@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from dngo.papers.in_sample import fit_adaptive_basis
 from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
-from dngo.surrogates.numerics import one_thread
 from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 
@@ -259,22 +258,6 @@ def test_a_model_without_an_ok_row_still_knows_the_constraints():
     assert model.objective == ()
     assert np.isnan(model.predict(x)[0]).all()
     np.testing.assert_allclose(model.feasibility(x), 1 / 12)
-
-
-def test_training_data_of_unequal_lengths_is_refused():
-    with pytest.raises(ValueError, match="completed"):
-        TrainingData(x=np.zeros((3, 2)), y=np.zeros(3), constraints={"completed": np.ones(2)})
-    with pytest.raises(ValueError, match="finite"):
-        TrainingData(x=np.full((1, 1), np.nan), y=np.zeros(1))
-
-
-def test_one_thread_puts_the_number_of_threads_back():
-    from threadpoolctl import threadpool_info
-
-    before = [pool["num_threads"] for pool in threadpool_info()]
-    with one_thread():
-        assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
-    assert [pool["num_threads"] for pool in threadpool_info()] == before
 
 
 def test_importing_the_packages_and_settings_is_light():

@@ -15,7 +15,6 @@ from dngo.config import validate
 from dngo.errors import UserError
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
-from dngo.surrogates.training import deterministic
 
 GPU = torch.cuda.is_available()
 
@@ -46,17 +45,6 @@ def test_a_gpu_predicts_what_the_processor_does(kind: str, near: float):
 def test_no_gpu_is_one_line(kind: str):
     with pytest.raises(UserError, match=r"sees no GPU on .*; give the fit a GPU"):
         fitted(kind, "cuda")
-
-
-def test_a_fit_runs_on_one_thread_and_puts_back_what_it_found():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with deterministic("cpu"):
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_a_fit_loads_no_compiler():

@@ -101,13 +101,6 @@ def test_functions_pass_through_observations_without_noise() -> None:
     assert np.allclose(values, y, atol=1e-2)
 
 
-def test_the_same_stream_draws_the_same_functions() -> None:
-    component = fitted("matern52")
-    x = np.random.default_rng(8).random((5, 2))
-    first, second = (draw([component], np.ones(4), np.random.default_rng(9))(x) for _ in range(2))
-    assert np.array_equal(first, second)
-
-
 def test_components_are_drawn_by_their_weights() -> None:
     component = fitted("matern52")
     nothing = replace(component, weight=0.0)

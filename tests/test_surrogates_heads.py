@@ -102,19 +102,6 @@ def test_slice_sampler_samples_a_known_density():
     assert stats.kstest((chain[:, 1] - chain[:, 0]) / 0.5, stats.norm.cdf).pvalue > 0.01
 
 
-def test_slice_sampler_refuses_an_impossible_start():
-    with pytest.raises(ValueError, match="positive"):
-        slice_sample(
-            lambda x: -np.inf,
-            np.zeros(1),
-            width=1.0,
-            samples=1,
-            burn_in=0,
-            thin=1,
-            rng=np.random.default_rng(0),
-        )
-
-
 @pytest.mark.parametrize("reported", [False, True])
 def test_out_of_fold_density_is_that_of_heads_which_have_not_seen_the_point(reported):
     data = some_data(30, seed=3)
@@ -267,31 +254,6 @@ def test_one_network_learns_and_is_calibrated_by_what_it_leaves_out(kind: str):
     assert np.sqrt(np.mean((mean - truth(new)) ** 2)) < 0.35 * truth(new).std()
     _, below = model.log_density(new, truth(new))
     assert 0.8 < np.mean((below > 0.025) & (below < 0.975)) < 0.999
-
-
-def test_one_network_beside_a_process_is_judged_by_rows_that_neither_has_seen():
-    rng = np.random.default_rng(0)
-    x = rng.random((60, 2))
-    y = np.sin(6 * x[:, 0]) + x[:, 1]
-    settings = SurrogateSettings(warp=False, networks={"ensemble": 1, "steps": 300, "epochs": 0})
-    found = fit_model(TrainingData(x, y), settings, rng=np.random.default_rng(1)).summary()
-    # From no rows a process predicts a normal of unit deviation: a density of -1.4.
-    assert found["gp_out_of_fold_log_density"] > 0.5
-    assert found["basis_out_of_fold_log_density"] > -0.5
-
-
-def test_one_network_learns_where_a_constraint_holds():
-    settings = ClassifierSettings(networks={"ensemble": 1, "steps": 600, "epochs": 0})
-    rng = np.random.default_rng(0)
-    x, new = rng.random((150, 2)), rng.random((500, 2))
-
-    def truth(x: np.ndarray) -> np.ndarray:
-        return (np.sin(7 * x[:, 0]) > 2 * x[:, 1] - 1).astype(float)
-
-    found = fit_classifier(x, truth(x), settings, rng=np.random.default_rng(1))
-    p = found.probability(new)
-    assert np.mean(np.where(truth(new) == 1, p, 1 - p)) > 0.9
-    assert found.log_density > -0.25
 
 
 def test_a_classifier_of_many_labels_is_one_of_some_of_them_and_as_good() -> None:

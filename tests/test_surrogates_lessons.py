@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dngo.surrogates import TrainingData, fit_model, gaussian_process, lessons, mixture
+from dngo.surrogates import TrainingData, fit_model, lessons, mixture
 from dngo.surrogates.gaussian_process import GaussianProcess
-from dngo.surrogates.lessons import key_of, recalled, taught
-from dngo.surrogates.settings import Numbers, SurrogateSettings
+from dngo.surrogates.lessons import taught
+from dngo.surrogates.settings import SurrogateSettings
 
 SETTINGS = SurrogateSettings(networks={"epochs": 20, "steps": 20})
 
@@ -73,20 +73,6 @@ def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observa
     )
 
 
-def test_a_number_with_a_threshold_is_taught_as_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, search = [], gaussian_process._hyperparameters
-
-    def counted(problem, *others):
-        asked.append(len(problem.x))
-        return search(problem, *others)
-
-    monkeypatch.setattr(gaussian_process, "_hyperparameters", counted)
-    lessons._KEPT.clear()
-    for n in (44, 48, 49):
-        fit_model(data(n), Numbers(), rng=np.random.default_rng(1))
-    assert asked == [44, 49]
-
-
 def test_a_process_without_memory_learns_the_same() -> None:
     x = np.random.default_rng(3).random((20, 2))
     fit_model(data(40), SETTINGS, rng=np.random.default_rng(5))
@@ -123,19 +109,3 @@ def test_a_surprise_teaches_anew(depth: float) -> None:
     # The surprise and all before it teach; the row after it comes as expected.
     assert (before.diagnostics["taught"], after.diagnostics["taught"]) == (40, 41 if depth else 40)
     assert after.scale.lowest <= y.min()
-
-
-def test_keys_tell_inputs_apart_and_memory_is_bounded() -> None:
-    keys = {
-        key_of(np.zeros(2)),
-        key_of(np.zeros(2), None),
-        key_of(np.zeros((1, 2))),
-        key_of(np.zeros(2, dtype=np.float32)),
-        key_of("ab", "c"),
-        key_of("a", "bc"),
-    }
-    assert len(keys) == 6
-    assert recalled(b"0" * 32, lambda rng: rng.random()) == recalled(b"0" * 32, lambda rng: 0.0)
-    for i in range(2 * lessons.MOST):
-        recalled(i.to_bytes(32, "big"), lambda rng: None)
-    assert len(lessons._KEPT) == lessons.MOST

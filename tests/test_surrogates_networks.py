@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import h5py
 import numpy as np
 import pytest
 import torch
-from scipy.stats import norm
 from test_surrogates import CLASSIFIER
 
 from dngo.errors import UserError
@@ -18,7 +15,6 @@ from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network, WithCosines, WithWaves
 from dngo.surrogates.numerics import cosine
-from dngo.surrogates.optimizer import Rotated, _Basis
 from dngo.surrogates.regression import _agreement
 from dngo.surrogates.settings import EnsembleSettings, SurrogateSettings
 from dngo.surrogates.storage import read, write
@@ -79,27 +75,6 @@ def test_waves_are_a_smooth_function_of_which_only_size_and_length_are_known(tmp
         with h5py.File(tmp_path / "basis.h5", "w") as file:
             write(found, file)
             np.testing.assert_array_equal(read(file).features(x), features)
-
-
-def test_with_waves_a_head_is_surer_of_what_it_has_seen_than_of_what_it_has_not():
-    """The networks alone are nearly as sure between their rows as on them."""
-    rng = np.random.default_rng(0)
-    x, fresh = rng.random((60, 4)), rng.random((300, 4))
-    y = np.exp(-np.sum(((x[:, None] - rng.random((5, 4))) / 0.25) ** 2, axis=2)).sum(axis=1)
-    data = TrainingData(x=x, y=y, constraints={"completed": np.ones(len(x))})
-    settings = SurrogateSettings(kind="adaptive_basis", networks=SHORT)
-    surer = {}
-    for waves in (0, current().regression.waves):
-        rules = replace(current(), regression=replace(current().regression, waves=waves))
-        with using(rules):
-            model = fit_model(data, settings, CLASSIFIER, rng=np.random.default_rng(1))
-        assert (model.diagnostics["wave_amplitude"] > 0) == (waves > 0)
-        doubt = [
-            np.mean([np.sqrt(c.latent(c.features(at))[1]).mean() for c in model.objective])
-            for at in (x, fresh)
-        ]
-        surer[waves > 0] = doubt[1] / doubt[0]
-    assert surer[True] > 1.15 * surer[False]
 
 
 def test_cosines_stand_beside_a_network_and_are_stored(tmp_path):
@@ -209,60 +184,12 @@ def test_rotated_steps_go_deeper_than_as_many_straight_ones_and_repeat_their_bit
             np.testing.assert_array_equal(one, other)
 
 
-def test_steps_do_not_grow_with_observations_beyond_those_that_are_passed(monkeypatch):
-    steps = []
-    monkeypatch.setattr(Rotated, "step", lambda self, gradient, done: steps.append(done))
-    s = EnsembleSettings(ensemble=2, width=4, steps=1, epochs=2, minibatch=100)
-    _of_many(s, {"most_straight": 1000, "most_passed": 700})
-    assert len(steps) == 14
-
-
-def test_a_basis_turns_gradients_into_the_axes_of_their_second_moments_and_back():
-    rng = np.random.default_rng(0)
-    turns = torch.as_tensor(np.linalg.qr(rng.standard_normal((2, 4, 4)))[0])
-    sizes = torch.tensor([0.1, 1.0, 3.0, 9.0], dtype=torch.float64)
-    basis = _Basis((2, 4, 1), turns)
-    for _ in range(400):
-        noise = torch.as_tensor(rng.standard_normal((2, 4, 1)))
-        basis.average(turns @ (sizes[:, None] * noise))
-    basis.renew(torch.zeros_like(noise))
-    plain = torch.as_tensor(rng.standard_normal((2, 4, 1)))
-    torch.testing.assert_close(basis.out_of(basis.into(plain)), plain)
-    # The largest axis comes last, up to its sign.
-    found = basis.into(turns[:, :, 3:])[:, 3].abs()
-    torch.testing.assert_close(found, torch.ones_like(found), rtol=0.05, atol=0)
-
-
 def test_a_rotated_training_that_diverges_names_the_learning_rate():
     s = EnsembleSettings(
         ensemble=2, width=5, steps=60, epochs=0, learning_rate=1e30, activation="relu"
     )
     with pytest.raises(UserError, match="learning_rate"):
         _of_many(s, {"most_straight": 1000})
-
-
-def test_training_lowers_the_error_and_leaves_a_network_without_rows_alone():
-    rng = np.random.default_rng(0)
-    x = rng.random((200, 2))
-    y = np.sin(6 * x[:, 0])
-    s = EnsembleSettings(ensemble=2, width=20, steps=300, epochs=0)
-    rows = [np.arange(200), np.arange(0)]
-    trained = train_networks(x, y, rows, s, loss="squared", rng=np.random.default_rng(1))
-    start = train_networks(
-        x,
-        y,
-        rows,
-        s.model_copy(update={"steps": 0}),
-        loss="squared",
-        rng=np.random.default_rng(1),
-    )
-
-    def residual(network: Network) -> float:
-        return Regression.fit(network.features(x), y).residual
-
-    assert residual(trained[0]) < 0.05 * residual(start[0])
-    for a, b in zip(trained[1].weights, start[1].weights, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 # ---- calibration ---------------------------------------------------------------------------------
@@ -332,28 +259,6 @@ def test_a_mixture_of_networks_is_as_wide_as_their_average_errs(number):
         agreement = _agreement(said, x, rng)
     among = (1 - 1 / number) * own
     assert agreement * (own + shared) + among == pytest.approx(own / number + shared, rel=0.02)
-
-
-def test_bases_are_scored_as_the_average_that_they_are_used_as():
-    """What left-out rows say of them is closer to what fresh points say than one network's score."""
-    rng = np.random.default_rng(3)
-    x, fresh = rng.random((120, 5)), rng.random((2000, 5))
-    settings = SurrogateSettings(kind="adaptive_basis", warp=False, networks=SHORT)
-    model = fit_model(TrainingData(x=x, y=_valley(x)), settings, CLASSIFIER, rng=rng)
-    targets, density = model.scale.to_model(_valley(fresh)), []
-    for one in model.objective:
-        mean, variance = one.predict(one.features(fresh))
-        each = norm.pdf(targets[:, None], mean, np.sqrt(variance)).mean(axis=1)
-        density.append(each / len(model.objective))
-    alone = model.diagnostics["out_of_fold_log_density"]
-    together = alone - 0.5 * np.log(0.5 * (1 + model.diagnostics["agreement"]))
-    errors = [abs(np.log(np.sum(density, axis=0)).mean() - found) for found in (together, alone)]
-    assert errors[0] < errors[1]
-
-
-def _valley(x: np.ndarray) -> np.ndarray:
-    z = 4 * x - 1.5
-    return np.log1p((20 * (z[:, 1:] - z[:, :-1] ** 2) ** 2 + (1 - z[:, :-1]) ** 2).sum(axis=1))
 
 
 def test_a_cosine_is_that_of_the_library() -> None:

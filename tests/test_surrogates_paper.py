@@ -27,7 +27,6 @@ from dngo.surrogates.sections import TrainedNetworkSettings
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.training import (
     backpropagate,
-    train_networks,
 )
 
 PAPER = SurrogateSettings(
@@ -113,20 +112,6 @@ def test_training_on_the_evidence_raises_it():
         return max(head.log_evidence(a, b) for a in (0.1, 1.0, 10.0) for b in (1.0, 10.0, 100.0))
 
     assert best(trained) > best(start) + 10
-
-
-def test_sgd_with_momentum_lowers_the_error():
-    rng = np.random.default_rng(0)
-    x = rng.random((100, 2))
-    y = np.sin(6 * x[:, 0])
-    residual = {}
-    for steps in (0, 600):
-        s = PAPER.networks.model_copy(update={"steps": steps})
-        (network,) = train_networks(
-            x, y, [np.arange(100)], s, loss="squared", rng=np.random.default_rng(1)
-        )
-        residual[steps] = Regression.fit(network.features(x), y).residual
-    assert residual[600] < 0.5 * residual[0]
 
 
 def test_half_horseshoe_is_a_density_with_a_spike_and_a_heavy_tail():

@@ -181,17 +181,3 @@ def test_functions_are_drawn_from_every_component(site: None) -> None:
     (mean,), (variance,) = parts[0].latent(x)
     np.testing.assert_allclose(neighbour.mean(axis=0), mean, atol=0.05)
     np.testing.assert_allclose(neighbour.std(axis=0), np.sqrt(variance), rtol=0.1)
-
-
-def test_a_boldness_of_zero_is_the_mean(site: None) -> None:
-    part = _neighbour(site)
-    x = np.random.default_rng(2).random((6, 2))
-    values = draw([part], np.zeros(3), np.random.default_rng(0))(x)
-    np.testing.assert_allclose(values, np.repeat(part.latent(x)[0], 3, axis=0))
-
-
-def test_a_kernel_that_there_is_not_is_an_error() -> None:
-    from dngo.surrogates.kernels import correlation
-
-    with pytest.raises(ValueError, match="no kernel 'rbf'; they are matern52"):
-        correlation("rbf", np.zeros((1, 2)), np.zeros((1, 2)))

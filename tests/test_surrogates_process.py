@@ -134,19 +134,6 @@ def test_relevant_inputs_get_short_lengthscales_and_the_noise_is_found():
     assert 0.05 < process.noise.mean() < 0.15
 
 
-@pytest.mark.parametrize(
-    "y", [[0.3], [1.0, 1.0], [2.0] * 30, [*np.linspace(0, 1, 20), 1e12], [1e300, -1e300, 0.0, 1.0]]
-)
-def test_fit_survives(y):
-    y = np.array(y)
-    x = np.random.default_rng(0).random((len(y), 3))
-    x[len(y) // 2 :] = x[len(y) // 2]  # duplicates that disagree, or not
-    data = TrainingData(x=x, y=y, constraints={"completed": np.ones(len(y))})
-    model = fit_model(data, GP, rng=np.random.default_rng(0))
-    mean, std = model.predict(np.random.default_rng(1).random((50, 3)))
-    assert np.isfinite(mean).all() and np.isfinite(std).all() and (std >= 0).all()
-
-
 def test_a_process_taught_by_some_rows_holds_all_of_them_and_predicts_as_well() -> None:
     """Beyond 300 rows the cubic search for lengthscales sees 300; all rows are in the process, and the density of
     new ones is that of a process which all have taught."""

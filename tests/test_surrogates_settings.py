@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import h5py
@@ -101,53 +99,3 @@ def test_settings_of_archives_of_version_1_mean_what_they_did(path: Path) -> Non
     for name in type(settings).model_fields:
         if name in flat and name != "networks":  # others came later
             assert getattr(settings, name) == flat[name]
-
-
-ADDED = '''
-from typing import Literal
-import numpy as np
-from dngo.surrogates.settings import ExactProcess, SurrogateKind
-
-
-class Nearest(SurrogateKind):
-    """A Gaussian process on the newest observations alone."""
-
-    kind: Literal["newest"] = "newest"
-    rows: int = 10
-
-    def fit(self, problem, *, rng, progress=None):
-        from dngo.surrogates.problem import Problem
-
-        newest = Problem(problem.x[-self.rows :], problem.targets[-self.rows :])
-        return ExactProcess(hyperparameter_samples=2).fit(newest, rng=rng)
-'''
-
-USE = """
-import numpy as np
-from dngo.config import validate
-from dngo.surrogates import TrainingData, fit_model
-
-head = {"study": "a", "objective": {"command": "run"},
-        "space": {"x": {"type": "float", "low": 0, "high": 1}}}
-config = validate({**head, "surrogate": {"kind": "newest", "rows": 7}})
-assert validate(config.model_dump(mode="json")).surrogate == config.surrogate
-x = np.random.default_rng(0).random((20, 1))
-model = fit_model(TrainingData(x=x, y=x[:, 0]), config.surrogate, rng=np.random.default_rng(0))
-assert len(model.objective[0].x) == 7 and np.isfinite(model.predict(x)[0]).all()
-try:
-    validate({**head, "surrogate": {"kind": "newest", "chains": 7}})
-except Exception as error:
-    print(error)
-"""
-
-
-def test_another_package_adds_a_kind(tmp_path: Path) -> None:
-    (tmp_path / "added.py").write_text(ADDED)
-    info = tmp_path / "added-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dngo.surrogates]\nnewest = added:Nearest\n")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{USE}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "surrogate.chains: " in done.stdout

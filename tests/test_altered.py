@@ -184,22 +184,3 @@ def test_every_value_counts(path: Path) -> None:
     path.write_bytes(good)
     with archive.reading(path):
         pass
-
-
-def test_what_was_checked_is_not_checked_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hdf5, "LEAST_MARKED", 0)
-    looked: list[object] = []
-    look = hdf5._look_through
-
-    def count(path: Path, descriptor: int, check: hdf5.Check, size: int) -> None:
-        looked.append(check)
-        look(path, descriptor, check, size)
-
-    monkeypatch.setattr(hdf5, "_look_through", count)
-    for number in (1, 1, 1):
-        hdf5._sound.clear()  # another process
-        with archive.reading(path):
-            assert len(looked) == number
-    alter(path)
-    with pytest.raises(UserError, match="was altered"), archive.reading(path):
-        pass

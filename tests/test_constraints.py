@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proposing import model_of
 
-from dngo.acquisition import History, Pick, design, propose_batch
+from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition import candidates as cand
-from dngo.acquisition.keys import NoKeys
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.acquisition.state import BatchState
 from dngo.cli import main
 from dngo.config import validate
 from dngo.errors import UserError
@@ -353,22 +351,6 @@ def test_every_proposal_of_every_kind_keeps_the_constraints(kind: str, found) ->
             assert len(batch.v) == 6
         keys = space.keys(np.concatenate([first, batch.v]))
         assert len(set(keys)) == len(keys)
-
-
-def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
-    space = Space(floats(2), ["x1 <= x2"])
-    v = design(space, 4, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
-    state = BatchState(
-        model_of(space, v, v[:, 0]),
-        space,
-        History(v, v[:, 0], np.empty((0, 2))),
-        1,
-        NoKeys(),
-        [],
-        np.random.default_rng(0),
-    )
-    with pytest.raises(ValueError, match="stage mine picked a point that breaks"):
-        state.take("mine", Pick(np.array([0.5, 0.4]), 0.0, "mine"))
 
 
 def test_a_design_is_spread_over_the_feasible_part() -> None:

@@ -15,14 +15,12 @@ from toy import Toy
 import dngo
 from dngo.acquisition import History
 from dngo.acquisition.outlook import LEVELS, Outlook, look_ahead
-from dngo.archive import fit_summary, iteration_attributes, read_header, read_table, verify
+from dngo.archive import iteration_attributes, read_header, read_table, verify
 from dngo.batch import Batch
 from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
 from dngo.replay import replay
-from dngo.report import format_status, status
-from dngo.report.expected_gain import expected_gain
 from dngo.retry import retry
 from dngo.rules import current, using
 from dngo.study import Study
@@ -114,57 +112,6 @@ def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
     outlook = json.loads(iteration_attributes(toy.archive, 1)["outlook"])
     assert outlook["further"] >= outlook["batch"] >= 0
     assert outlook["distances"] == list(batch.outlook["distances"])
-
-
-@pytest.mark.full
-def test_points_one_by_one_look_ahead_once_the_rows_have_grown_and_the_report_finds_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    session = dngo.create("one", {"x": (0, 1)}, surrogate="gp")
-    session.tell(points := session.ask(20), [p.parameters["x"] for p in points])
-    looked = []
-    for _ in range(5):
-        (point,) = session.ask(1)
-        t = point.iteration
-        looked.append(bool(session._engine.batch(t).outlook))
-        said = expected_gain(session._engine)
-        assert ("batch" in said) == looked[-1]
-        assert ("a batch gains" in format_status(status(session._engine))) == looked[-1]
-        session.tell(point, point.parameters["x"])
-    # The first batch after the design, and then each second point of twenty and some.
-    assert looked == [True, True, False, True, False]
-    # With its outcomes a promise is history: it is compared with what was gained.
-    said, record = expected_gain(session._engine), expected_gain(session._engine)["record"]
-    assert "batch" not in said and record["batches"] == 3
-    best = np.minimum.accumulate(session.table()["objective"].to_numpy())
-    rows = [20, 21, 23]  # of the batches that stated it
-    assert record["gained"] == pytest.approx(sum(best[row - 1] - best[row] for row in rows))
-    assert "of 3 batches" in format_status(status(session._engine))
-    stopping = dngo.create("one", {"x": (0, 1)}, surrogate="gp", stop={"distance": 1e-9})
-    (point,) = stopping.ask(1)
-    assert stopping._engine.batch(point.iteration).outlook
-
-
-@pytest.mark.full
-def test_a_process_that_stood_alone_does_until_the_rows_have_grown_and_it_is_replayed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    session = dngo.create("one", {"x": (0, 1), "y": (0, 1)})
-
-    def told(n: int) -> None:
-        session.tell(points := session.ask(n), [(p.parameters["x"] - 0.3) ** 2 for p in points])
-
-    told(30)
-    for n in (1, 1, 2, 1):
-        told(n)
-    session.table()
-    found = [fit_summary(session.path, t) for t in range(1, 5)]
-    assert [f["gp_share"] > 0.98 for f in found] == [True] * 4
-    # Judged with 30 rows, and again with 34: of 31 and 32 the verdict holds that was found with 30.
-    assert [f["networks_judged_at"] for f in found] == [30, 30, 30, 34]
-    assert [replay(session.path, t).verdict for t in range(1, 5)] == ["identical"] * 4
 
 
 def test_a_study_ends_once_its_space_has_no_point_left(tmp_path: Path, capsys) -> None:

@@ -79,22 +79,6 @@ def test_unreadable_reports_are_invalid(code: str, words: str, tmp_path: Path) -
     assert math.isnan(outcome.objective)
 
 
-@pytest.mark.parametrize(
-    ("said", "status", "words"),
-    [
-        ('"score": 2', "ok", "left out: unknown name 'score'"),
-        ('"noise": -1', "ok", "left out: noise: -1 is not a standard deviation"),
-        ('"constraints": {"dry": true}', "invalid", "constraints must be {}: 'dry' is unknown"),
-    ],
-)
-def test_one_unreadable_part_of_a_report_costs_no_objective(
-    said: str, status: str, words: str, tmp_path: Path
-) -> None:
-    outcome = outcome_of(python(f"print('{{\"objective\": 1, {said}}}')"), tmp_path)
-    assert outcome.status == status and words in outcome.message
-    assert outcome.objective == 1
-
-
 def test_failures_say_why(tmp_path: Path) -> None:
     outcome = outcome_of(python("import sys; sys.exit('cold start'); print(1)"), tmp_path)
     assert (outcome.status, outcome.message) == ("failed", "exit status 1: cold start")

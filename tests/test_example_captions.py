@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import subprocess
 import sys
@@ -41,30 +40,6 @@ def captions() -> tuple[ModuleType, Any]:
 
 def vocabulary_of(captions: list[list[str]]) -> list[str]:
     return ["", *sorted({w for wordings in captions for c in wordings for w in c.split()})]
-
-
-def test_captions_tell_the_truth_in_several_wordings(captions: tuple[ModuleType, Any]) -> None:
-    """Whichever digit comes first, its place beside the other is that of the image."""
-    scenes_module = module("captions", "scenes")
-    rng = np.random.default_rng(0)
-    digits = np.ones((2, 8, 8), dtype=np.float32)
-    scenes = scenes_module.compose(digits, np.array([3, 7]), 60, 8, rng)
-    words = {"above": (-1, 0), "over": (-1, 0), "top": (-1, 0), "left": (0, -1), "right": (0, 1)}
-    words |= {"below": (1, 0), "under": (1, 0), "beneath": (1, 0)}
-    for image, wordings in zip(scenes.images, scenes.captions, strict=True):
-        cells = image.reshape(2, 8, 2, 8)[:, 0, :, 0]
-        places = np.argwhere(cells > 0)
-        assert len(places) == 2
-        said = set()
-        for caption in wordings:
-            text = caption.split()
-            told = np.sum([words[w] for w in text if w in words], axis=0)
-            swap = text.index("three") < text.index("seven")
-            said.add(tuple(told if swap else -told))
-        # All wordings say the same of the three, and it is where the image has a digit.
-        assert len(said) == 1
-        assert tuple(abs(places[0] - places[1])) == tuple(abs(s) for s in said.pop())
-        assert len(set(wordings)) > 3
 
 
 def test_scenes_to_judge_by_are_of_other_handwriting(captions: tuple[ModuleType, Any]) -> None:
@@ -108,44 +83,6 @@ def test_captions_gradient_is_the_slope_of_the_loss(
             model.weights[name] -= step * direction
         expected = (values[0] - values[1]) / 2e-5
         assert (slope * direction).sum() == pytest.approx(expected, rel=1e-4, abs=1e-7), name
-
-
-@pytest.mark.parametrize("kind", ["additive", "multiplicative"])
-def test_beam_search_finds_the_likeliest_caption(
-    captions: tuple[ModuleType, Any], kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A beam as wide as there are texts is an exhaustive search; a narrow one is not."""
-    model_module, _ = captions
-    rng = np.random.default_rng(2)
-    model = model_module.LogBilinear({**SMALL, "model": kind}, 4, 9, rng)
-    images = rng.uniform(0, 1, (6, 9)).astype(np.float32)
-    monkeypatch.setattr(model_module, "LONGEST", 3)
-    monkeypatch.setattr(model_module, "BEAM", 64)
-    found = list(model_module.beam_search([model], images))
-
-    def mean_log_p(text: tuple[int, ...], image: int) -> float:
-        padded, total = [0] * model.context + list(text), 0.0
-        for i, word in enumerate(text):
-            context = np.array([padded[i : i + model.context]])
-            h = model.hidden(images[[image]])
-            total += float(model.log_p(context, h, np.array([0]))[0, word])
-        return total / len(text)
-
-    texts = [t for n in (1, 2, 3) for t in itertools.product(range(1, 4), repeat=n)]
-    ended = [(0,), *((*t, 0) for t in texts if len(t) < 3), *(t for t in texts if len(t) == 3)]
-    for image, text in enumerate(found):
-        best = max(ended, key=lambda t: mean_log_p(t, image))
-        assert text == [w for w in best if w]
-
-
-def test_an_ensemble_of_a_model_and_itself_is_that_model(captions: tuple[ModuleType, Any]) -> None:
-    model_module, scenes = captions
-    rng = np.random.default_rng(3)
-    one, other = (model_module.LogBilinear(SMALL, 20, 256, rng) for _ in range(2))
-    images = scenes["test"].images[:20]
-    alone = list(model_module.beam_search([one], images))
-    assert list(model_module.beam_search([one, one], images)) == alone
-    assert list(model_module.beam_search([other, one], images)) != alone
 
 
 def test_captions_learn_to_describe(captions: tuple[ModuleType, Any], tmp_path: Path) -> None:

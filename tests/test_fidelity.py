@@ -138,14 +138,6 @@ def at(ladder: Ladder, points: list[float], level: int) -> np.ndarray:
     return ladder.at(np.column_stack([points, points]), level)
 
 
-def test_points_of_a_ladder_are_the_space_at_the_highest_level(ladder: Ladder) -> None:
-    v = np.random.default_rng(0).random((5, 2))
-    np.testing.assert_array_equal(
-        ladder.points.encode(v), ladder.space.encode(ladder.at(v, ladder.top))
-    )
-    np.testing.assert_array_equal(ladder.points.of_full(ladder.at(v, 1)), v)
-
-
 def test_a_third_of_each_level_is_promoted_and_only_of_what_is_ok(ladder: Ladder) -> None:
     first, second = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], [0.1, 0.2, 0.3]
     history = History(
@@ -156,26 +148,6 @@ def test_a_third_of_each_level_is_promoted_and_only_of_what_is_ok(ladder: Ladder
     found = standing.halved(standing.y, 10)
     # One in three at the second level; the three best of the first are all there already.
     assert [(standing.v[one.point, 0], one.level) for one in found] == [(0.3, 2)]
-
-
-def test_what_is_under_way_is_not_promoted_again(ladder: Ladder) -> None:
-    history = History(
-        v=at(ladder, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 0),
-        y=np.arange(6.0),
-        pending=at(ladder, [0.1], 1),
-    )
-    standing = Standing.of(ladder, history)
-    assert [standing.v[one.point, 0] for one in standing.halved(standing.y, 10)] == [0.2]
-
-
-def test_a_point_counts_once_as_what_it_was_at_its_highest_level(ladder: Ladder) -> None:
-    history = History(
-        v=np.concatenate([at(ladder, [0.1, 0.2], 0), at(ladder, [0.1], 3)]),
-        y=np.array([5.0, 4.0, 1.0]),
-    )
-    standing = Standing.of(ladder, history)
-    assert sorted(standing.v[:, 0]) == [0.1, 0.2]
-    assert standing.y[standing.v[:, 0] == 0.1][0].tolist()[::3] == [5.0, 1.0]
 
 
 # ---- studies ---------------------------------------------------------------------------------------
@@ -202,33 +174,6 @@ def session(
         batch_size=6,
     )
     return session.optimize(objective, 9 + 4 * 6, workers=0, progress=False)
-
-
-def test_one_objective_with_a_name_has_a_fidelity_as_well(tmp_path: Path) -> None:
-    def named(x: float, a: float, epochs: int) -> dict[str, float]:
-        return {"loss": objective(x, a, epochs)}
-
-    found = []
-    for function, more in ((objective, {}), (named, {"objectives": {"loss": {}}})):
-        session = dngo.create(
-            function.__name__,
-            {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
-            folder=tmp_path,
-            fidelity={"parameter": "epochs", "low": 3, "high": 27},
-            acquisition="successive_halving",
-            design={"size": 9},
-            batch_size=6,
-            **more,
-        )
-        session.optimize(function, 9 + 2 * 6, workers=0, progress=False)
-        found.append(
-            (
-                session.table()[[f"parameter_{n}" for n in ("x", "a", "epochs")]].to_numpy(),
-                session.best().objective,
-            )
-        )
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert found[0][1] == found[1][1]
 
 
 def table_of(session: dngo.Session) -> tuple[archive.Table, Ladder]:

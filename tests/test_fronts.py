@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-import os
 import re
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,15 +12,10 @@ import h5py
 import numpy as np
 import pytest
 from toy import QUICK_STUDY
-from waiting import until
 
 import dngo
 from dngo.acquisition import History, propose_batch
-from dngo.acquisition.aims import Corner, rays
-from dngo.acquisition.front import Boxes, course
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.acquisition.stages import front as along_front
-from dngo.acquisition.state import BatchState
 from dngo.archive import read_header, read_surrogate, read_table, verify
 from dngo.cli import main
 from dngo.config import load, validate
@@ -33,15 +23,10 @@ from dngo.errors import UserError
 from dngo.evaluation.document import judge
 from dngo.fronts import derived_reference, hypervolume, hypervolumes, on_front, ranks
 from dngo.replay import replay
-from dngo.report.data import View
 from dngo.report.front import weights_of
-from dngo.report.live import merged_batches
-from dngo.report.text import batch_lines
-from dngo.rules import current, using
 from dngo.space import Space
 from dngo.space.parameters import Float
-from dngo.surrogates import Model, TrainingData, fit_model
-from dngo.surrogates.data import TargetScale
+from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.thresholds import Reported
 
@@ -234,26 +219,6 @@ def test_the_front_is_what_nothing_betters(study: dngo.api.Session) -> None:
     }
     assert not study.slice("x", "cost").frame.empty
     assert study.figure("trade_off") and study.figure("progress", "yield")
-
-
-def test_the_figure_joins_the_front_and_draws_its_reference(study: dngo.api.Session) -> None:
-    figure = study.figure("trade_off")
-    (front,) = [trace for trace in figure.data if trace.name == "front"]
-    assert front.mode == "lines+markers" and front.line.shape == "hv"
-    cost, gain = np.array(front.x), np.array(front.y)
-    assert np.all(np.diff(cost) > 0) and np.all(
-        np.diff(gain) > 0
-    )  # a staircase: more yield costs more
-    reference = View.of(study.path).front.reference
-    drawn = {shape.x0 for shape in figure.layout.shapes} | {s.y0 for s in figure.layout.shapes}
-    assert set(reference.values()) <= drawn
-
-
-def test_the_line_of_a_batch_names_a_hypervolume(study: dngo.api.Session) -> None:
-    (batch,) = merged_batches(study._engine, [1])
-    head, line, *_ = batch_lines(batch)
-    assert "hypervolume" in head and "best" not in head
-    assert head.index("hypervolume") + len("hypervolume") == 40 and f"{batch.best:.6g}" in line
 
 
 def test_the_archive_verifies_and_replays_to_the_bit(study: dngo.api.Session) -> None:
@@ -468,42 +433,6 @@ def test_a_study_ends_where_a_batch_adds_little(tmp_path: Path, capsys) -> None:
     assert "stop.hypervolume_gain is 10" in capsys.readouterr().out
 
 
-def test_points_and_outcomes_are_entered(tmp_path: Path, capsys) -> None:
-    study = run(tmp_path, 0, constraints={"heat": "<= 1.6"})
-    said = {"constraints": {"heat": 0.5}}
-    told = study.tell(
-        {"x": 0.3, "y": 0.2, "z": 0.1}, objectives={"cost": 1.0, "yield": -3.0}, **said
-    )
-    assert len(told.waiting) == 1
-    with pytest.raises(UserError, match="yield is missing"):
-        study.tell({"x": 0.4, "y": 0.2, "z": 0.1}, objectives={"cost": 1.0}, **said)
-    with (tmp_path / "more.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows(
-            [["x", "y", "z", "cost", "yield", "heat"], [0.5, 0.5, 0.4, 2.5, -9.5, 1]]
-        )
-    words = ["tell", "--config", str(tmp_path / "config.yaml"), str(tmp_path / "more.csv")]
-    assert main(words) == 0, capsys.readouterr().err
-    for point in study.ask():
-        study.tell(point, **measured(**point.parameters))
-    table = study.table()
-    assert {(1.0, -3.0), (2.5, -9.5)} <= set(
-        zip(table.objective_cost, table.objective_yield, strict=True)
-    )
-
-
-def test_a_python_function_has_several_objectives(tmp_path: Path) -> None:
-    def function(x: float, y: float) -> dict:
-        return {"objectives": {"cost": x, "yield": x * (2 - x) - y}}
-
-    study = dngo.minimize(
-        function, {"x": (0, 1), "y": (0, 1)}, 12, name="two", folder=tmp_path, objectives=TWO, workers=0,
-        progress=False, **QUICK_STUDY,
-    )  # fmt: skip
-    assert len(study.front()) > 2
-    with pytest.raises(UserError, match=r"objective\.direction: each of"):
-        dngo.maximize(function, {"x": (0, 1)}, 3, name="three", folder=tmp_path, objectives=TWO)
-
-
 # ---- laws ---------------------------------------------------------------------------------------
 
 CUBE = Space({name: Float(type="float", low=0, high=1) for name in ("x", "y", "z", "w")})
@@ -554,26 +483,6 @@ def test_the_units_of_an_objective_change_no_pick(known) -> None:
     assert (np.abs(other.v - one.v).max(axis=1) < 0.05).sum() >= 6
 
 
-def test_the_functions_that_add_most_to_the_front_are_followed(known) -> None:
-    v, f = known
-    reference, gained = f.max(axis=0), []
-    for each in (1, 4):
-        with using(current().but(front={"functions_for_each": each})):
-            found = [outcomes(picks({"a": f[:, 0], "b": f[:, 1]}, v, size).v) for size in (4, 8)]
-        gained.append(sum(hypervolume(np.concatenate([f, new]), reference) for new in found))
-    assert gained[1] > gained[0]
-
-
-def test_no_hypervolume_is_taken_where_each_pick_has_one_function(known, monkeypatch) -> None:
-    v, f = known
-    taken = []
-    monkeypatch.setattr(along_front, "hypervolume", lambda *a: taken.append(a) or 1.0)
-    columns = {f"f{i}": f[:, i % 2] + 0.1 * v[:, i % 4] for i in range(5)}
-    assert len(picks(columns, v, 4)) == 4 and not taken
-    picks({"a": f[:, 0], "b": f[:, 1]}, v, 4)
-    assert taken
-
-
 def test_a_reference_that_nothing_has_reached_is_searched_for(known) -> None:
     v, f = known
     far = np.minimum(np.quantile(f[:, 0], 0.5), 0.5), np.quantile(f[:, 1], 0.02)
@@ -621,41 +530,6 @@ def test_a_hypervolume_never_falls() -> None:
     assert found[-1] == pytest.approx(hypervolume(known, np.ones(3)))
 
 
-def test_what_broke_a_constraint_teaches_the_boxes(known) -> None:
-    v, f = known
-    missed = []
-    for seen in (f, np.where(np.arange(30)[:, None] < 8, f, np.nan)):
-        several = {"a": seen[:, 0], "b": seen[:, 1]}
-        y = np.where(np.arange(30) < 8, ranks(f), np.nan)
-        history = History(v, y, objectives=several)
-        assert np.isfinite(history.outcomes).all(axis=1).sum() == 8
-        model, settings = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}), AcquisitionSettings()
-        state = BatchState(model, CUBE, history, 4, settings.shared(), (), np.random.default_rng(0))
-        boxes = Boxes(state, 0.2, np.random.default_rng(0))
-        assert set(boxes.rows[:8]) == set(range(8))
-        others = CUBE.encode(np.random.default_rng(1).random((50, 4)))
-        mean, _ = boxes.believed[1].near.function(others)
-        missed.append(np.abs(mean - outcomes(others)[:, 1]).mean())
-    assert missed[0] < 0.7 * missed[1]
-
-
-def test_rays_go_everywhere_and_go_on() -> None:
-    for objectives in (2, 3, 6):
-        every = rays(64, objectives, 0, np.random.default_rng(0))
-        later = rays(32, objectives, 32, np.random.default_rng(0))
-        np.testing.assert_array_equal(every[32:], later)
-        assert every.max() == 1 and every.min() > 0
-        assert set(every.argmax(axis=1)) == set(range(objectives))
-
-
-def test_a_reference_bounds_what_is_looked_for() -> None:
-    values = np.column_stack([np.linspace(0, 1, 11), np.linspace(1, 0, 11)])
-    high = np.ones(2)
-    assert Corner.of(values, high, [0.5, None]).worst[0] == 0.5
-    end = Corner.at_end(values, high, [0.5, None], 1)
-    assert end.worst.tolist() == [0.5, 0.0]
-
-
 def test_a_derived_reference_grows_with_the_front() -> None:
     values = np.array([[2.0, 9.0], [3.0, 8.0], [40.0, 1.0], [50.0, 5.0]])
     batch = np.array([0, 0, 1, 1])
@@ -673,34 +547,6 @@ def test_the_part_of_the_front_that_the_first_batch_missed_is_searched_for() -> 
         f = outcomes(v)
         v = np.concatenate([v, picks({"a": f[:, 0], "b": f[:, 1]}, v, size=10).v])
     assert v[:, 0].max() > 0.55
-
-
-def test_boxes_shrink_where_nothing_joins_the_front() -> None:
-    rng = np.random.default_rng(5)
-    u, batch = rng.random((200, 2)), np.repeat(np.arange(10), 20)
-    good = np.column_stack([np.linspace(0, 1, 20), np.linspace(1, 0, 20)])
-    values = np.concatenate([good, 2 + rng.random((180, 2))])
-    half, _ = course(u, values, batch, 16, 0.75)
-    at_first, _ = course(u[:20], values[:20], batch[:20], 16, 0.75)
-    assert half < 0.1 and at_first == 0.4
-
-
-def test_a_model_of_several_is_read_back_to_the_bit(known, tmp_path: Path) -> None:
-    v, f = known
-    columns = {"a": f[:, 0], "b": f[:, 1]}
-    data = TrainingData(CUBE.encode(v), np.full(len(v), np.nan), objectives=columns)
-    model = fit_model(data, PROCESS, rng=np.random.default_rng(0))
-    with h5py.File(tmp_path / "model.h5", "w") as file:
-        model.save(file)
-    with h5py.File(tmp_path / "model.h5") as file:
-        again = Model.load(file)
-    x = CUBE.encode(v[:5])
-    for name in columns:
-        for a, b in zip(
-            model.objectives[name].predict(x), again.objectives[name].predict(x), strict=True
-        ):
-            assert a.tobytes() == b.tobytes()
-    assert again.knows_objective
 
 
 def test_a_baseline_knows_a_front_too(tmp_path: Path) -> None:
@@ -726,54 +572,3 @@ def test_the_aerofoil_reports_lift_and_drag(capsys) -> None:
 
 
 # ---- a run that is killed -----------------------------------------------------------------------
-
-OBJECTIVE = """
-import json, os, sys, time
-p = json.load(sys.stdin)
-with open({runs!r}, "a") as stream:
-    stream.write(os.environ["DNGO_ID"] + chr(10))
-time.sleep(0.2)
-if p["x"] > 0.9:
-    sys.exit("crashed")
-print(json.dumps({{"objectives": {{"cost": p["x"], "yield": p["x"] * (2 - p["x"]) - p["y"]}},
-                  "constraints": {{"heat": p["x"] + p["y"]}}}}))
-"""
-
-
-@pytest.mark.full
-def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
-    runs = tmp_path / "runs.txt"
-    (tmp_path / "objective.py").write_text(OBJECTIVE.format(runs=str(runs)))
-    given = document(
-        objective={"command": "{python} objective.py"}, constraints={"heat": "<= 1.6"}, iterations=1,
-        points_per_job=6, acquisition="random",
-    )  # fmt: skip
-    (tmp_path / "config.yaml").write_text(json.dumps(given))
-    command = [sys.executable, "-m", "dngo", "run", "config.yaml", "--", "--cores", "1", "--quiet"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(dngo.__file__).parents[1])}
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    until(lambda: runs.exists() and len(runs.read_text().splitlines()) >= 4, process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    ids = runs.read_text().split()
-    # What was killed in the middle of an evaluation begins it once more, and nothing else.
-    assert len(set(ids)) == 18 and len(ids) <= 19
-    archive = tmp_path / "results/two/archive.h5"
-    assert verify(archive) == []
-    assert verdicts(archive) == {"identical"}
-    best = json.loads((tmp_path / "results/two/best.json").read_text())
-    assert (
-        best["points"] and best["hypervolume"] > 0 and set(best["reference"]) == {"cost", "yield"}
-    )

@@ -231,15 +231,6 @@ def _with_comments(text: str) -> str:
     return f"'''What it is.'''\n{told}"
 
 
-def test_comments_docstrings_and_names_of_files_do_not_count() -> None:
-    plain = "def f(x, k=1):\n  for i in range(3):\n    x += i\n  return x + k"
-    told = (
-        "# about f\ndef f(x, k=1):\n  '''Says what it does.'''\n  # a loop\n\n  for i in range(3):\n"
-        "    x += i  # adds\n\n  return x + k"
-    )
-    assert identity(made(plain)) == identity(made(told))
-
-
 def fold(k: float) -> Callable[[float], float]:
     def loss(x: float) -> float:
         return (x - k) ** 2 + 100 * k

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -63,31 +62,6 @@ def test_what_merge_wrote_is_not_looked_through_again(
     append(path, config, 1)
     assert len(looked) == 1, "what was appended, and nothing else"
     assert anew(path, looked) == 0 and archive.verify(path) == []
-
-
-def test_what_was_checked_as_a_whole_is_checked_by_no_part(
-    tmp_path: Path,
-    config: Config,  # noqa: F811
-    looked: list[object],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(hdf5, "LEAST_MARKED", math.inf)
-    path = tmp_path / "archive.h5"
-    append(path, config, 0)
-    looked.clear()
-    assert archive.read_header(path) and archive.verify(path) == [] and not looked
-    hdf5._sound.clear()
-    assert archive.read_header(path) and len(looked) == 1  # which takes little time
-    assert anew(path, looked) == 1
-    assert archive.read_header(path) and archive.verify(path) == [] and len(looked) == 1
-    # What was never looked through, since it is no archive, is sound as nothing else.
-    other = tmp_path / "other.h5"
-    hdf5.write(other, lambda file: file.create_dataset("x", data=[1]))
-    looked.clear()
-    with pytest.raises(UserError, match="not a dngo archive"):
-        archive.verify(other)
-    with hdf5.our_own(other):
-        assert len(looked) == 2
 
 
 def test_a_mark_is_of_one_file_as_it_is(

@@ -18,7 +18,6 @@ import yaml
 from packaging.utils import canonicalize_name
 
 import dngo
-from dngo.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "constraints.txt"
@@ -246,13 +245,3 @@ def test_every_page_is_in_the_site() -> None:
     index = (ROOT / "docs/index.md").read_text()
     for page in ROOT.glob("docs/*.md"):
         assert page.stem == "index" or f"\n{page.stem}\n" in index, page.name
-
-
-def test_help_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [sys.executable, "-m", "dngo", "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert "usage: dngo" in done.stdout
-    for command in ("check", "status", "verify"):
-        with pytest.raises(SystemExit) as end:
-            main([command, "--help"])
-        assert end.value.code == 0 and "usage: dngo" in capsys.readouterr().out

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from hypothesis import strategies as st
 from dngo.config import Objective
 from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.progress import LONGEST, MOST_BYTES, Lines, Printed, Progress, judged
-from dngo.evaluation.supervision import _Watch
 from dngo.stopping.curves import MOST, Curve, Growing, thinned
 from dngo.thresholds import Reported, Threshold
 
@@ -191,41 +188,6 @@ def test_what_is_printed_becomes_lines_of_the_file(tmp_path: Path) -> None:
             printed.feed(said[i : i + size])
         printed.close()
         assert path.read_bytes() == b'{"step": 1, "objective": 2}\n{"progress": }\n'
-
-
-def test_a_thousand_lines_cost_little(tmp_path: Path) -> None:
-    path = tmp_path / "p"
-    progress, spent = Progress(path, {"fits": None}), 0.0
-    with path.open("a") as stream:
-        for step in range(1000):
-            stream.write(json.dumps({"step": step, "objective": 1 / (step + 1)}) + "\n")
-            stream.flush()
-            began = time.process_time()
-            progress.look()
-            spent += time.process_time() - began
-    assert len(progress.curve.points) <= MOST
-    assert spent < 0.5  # 0.02 s on a quiet machine, looked at after each line
-
-
-def test_lines_that_are_printed_wake_the_supervisor_seldom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wake for each line was most of what a thousand lines cost."""
-    wakes = []
-    attend = _Watch._attend
-    monkeypatch.setattr(
-        _Watch, "_attend", lambda *arguments: (wakes.append(1), attend(*arguments))[1]
-    )
-    program = """
-        import json, time
-        for step in range(1, 301):
-            print(json.dumps({"progress": {"step": step, "objective": 1 / step}}), flush=True)
-            time.sleep(0.002)
-        print(0.5)
-    """
-    found = outcome_of(python(textwrap.dedent(program)), tmp_path)
-    assert found.objective == 0.5 and found.curve[-1][:2] == [300, pytest.approx(1 / 300)]
-    assert 0 < len(wakes) < 150
 
 
 # ---- a curve ------------------------------------------------------------------------------------

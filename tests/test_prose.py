@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import prose
 import pytest
@@ -39,17 +38,3 @@ def test_what_is_found(text: str, found: str) -> None:
     assert [re.findall(r": '(.*?)' in '", place)[0] for place in places] == (
         re.findall(r"\.\d+", found) if found.startswith(".") else [found] * bool(found)
     )
-
-
-def test_code_is_no_prose_and_places_are_right(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(prose, "ROOT", tmp_path)
-    page, module = tmp_path / "page.md", tmp_path / "module.py"
-    page.write_text("# Head\n\nOne line,\nand told.\n\n```\ntold\n```\n\n| a | told it |\n")
-    module.write_text(
-        '"""A module.\n\nWhat was told.\n"""\n\ntold = 1  # what is none\n'
-        'KEY = "told"\nprint(f"outcomes are told {told} by people")\n'
-    )
-    places = [line.partition(" in ")[0] for line in prose.findings(prose.page(page))]
-    assert places == ["page.md:4: 'told'", "page.md:10: 'told'"]
-    places = [line.partition(" in ")[0] for line in prose.findings(prose.code(module))]
-    assert places == ["module.py:3: 'told'", "module.py:8: 'told'", "module.py:6: 'is none'"]

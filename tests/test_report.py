@@ -21,24 +21,19 @@ from hypothesis import strategies as st
 from rich.console import Console
 from toy import Toy
 
-import dngo
 from dngo import archive
 from dngo.archive import predictions
 from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
-from dngo.report.figures.model import spread
-from dngo.report.figures.points import thresholds
-from dngo.report.figures.style import Figure, Scale, iterations_bar, nice, plot, scale, small
+from dngo.report.figures.style import nice, scale
 from dngo.report.health import checks, messages
 from dngo.report.live import status
-from dngo.report.page import Page, _code, _drawn, _listed, _points, study_page
+from dngo.report.page import Page, _drawn, _listed, _points, study_page
 from dngo.report.text import format_status, gain_in_words, lasting, one_line
 from dngo.report.watch import screen
-from dngo.scores import Expected
 from dngo.study import Study
-from dngo.thresholds import Threshold
 
 
 @pytest.fixture(scope="module")
@@ -106,14 +101,6 @@ def test_importance_of_a_sum_is_its_weights_squared(tmp_path: Path) -> None:
         np.testing.assert_allclose(indices[0], [0.9, 0.1, 0.0], atol=0.02)
         assert np.isnan(indices[1]).all()
     assert [column.name for _, column in view.columns] == ["c", "a", "b"]
-
-
-def test_what_lies_outside_the_axis_is_counted(view: View) -> None:
-    values = np.linspace(-1.0, 1.0, len(view))
-    axis = scale(altered(view, objective=values, status=np.full(len(view), "ok")))
-    assert axis.low < values.min() and axis.below == 0
-    assert axis.above == np.sum(values > axis.high) > 0
-    assert axis.outside == f"Values outside the axis: {axis.above} above it."
 
 
 def test_every_figure_is_drawn_and_has_a_legend_or_labels(view: View) -> None:
@@ -432,86 +419,6 @@ def test_a_report_that_fails_stops_no_study(toy: Any, monkeypatch, tmp_path: Pat
     assert "Nothing to be done" in study.snakemake()
 
 
-def test_what_has_no_value_stands_inside_of_a_logarithmic_axis() -> None:
-    for low in (1.1e-3, 0.1, 3.3, 7e11):
-        axis = Scale(low, 100 * low, True, 0, 0)
-        assert float(small(np.array([axis.foot]))[0]) >= low and axis.foot < 1.000001 * low
-
-
-def test_a_bar_of_iterations_has_whole_numbers_from_the_first_to_the_last() -> None:
-    for first, last in ((1, 1), (1, 4), (0, 90)):
-        found = iterations_bar(np.array([last, first]))
-        ticks = found["colorbar"]["tickvals"]
-        assert (ticks[0], ticks[-1]) == (first, last) == (found["cmin"], max(ticks))
-        assert all(isinstance(tick, int) for tick in ticks) and len(ticks) <= 7
-
-
-def test_backticks_are_code_and_text_is_text() -> None:
-    assert _code("`dngo fork` <b>`a` ``") == ("<code>dngo fork</code> &lt;b&gt;<code>a</code> ``")
-
-
-def test_panels_keep_a_width_and_choices_are_spread_over_their_cells(tmp_path: Path) -> None:
-    session = dngo.create(
-        "cells",
-        {
-            "kind": ["a", "b", "c"],
-            "d": dngo.Float(0, 1, default=0.5, active_if={"kind": "a"}),
-            "n": (1, 40_000),
-        },
-        acquisition="random",
-        folder=tmp_path,
-    )
-    points = session.ask(30)
-    session.tell(points, list(range(30)))
-    view = session._view
-    rows = np.arange(30)
-    places = spread(view, rows, 0)
-    np.testing.assert_array_equal(np.round(places), view.table.v[:, 0])
-    assert len(np.unique(places)) > 25
-    figure = all_figures(view)[[f.key for f in all_figures(view)].index("parallel")].plot
-    kind, d, n, _ = figure.data[0].dimensions
-    inactive = np.array(d["values"]) < 0
-    assert inactive.sum() == (view.table.v[:, 0] != 0).sum() and d["ticktext"][0] == "inactive"
-    assert tuple(kind["range"]) == (0, 1) and "40,000" in n["ticktext"]
-    assert figure.layout.meta["least"] > 300
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "log", "expected"),
-    [
-        (1e-4, 1, True, [1e-4, 1e-3, 1e-2, 0.1, 1]),
-        (0.2, 3, True, [0.2, 0.5, 1, 2]),
-        (0, 1, False, [0, 0.2, 0.4, 0.6, 0.8, 1]),
-        (-5, 5, False, [-4, -2, 0, 2, 4]),
-        (1, 40_000, False, [10_000, 20_000, 30_000, 40_000]),
-    ],
-)
-def test_ticks_are_round_numbers_within_the_range(
-    low: float, high: float, log: bool, expected: list[float]
-) -> None:
-    np.testing.assert_allclose(nice(low, high, log), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([1.5e-4, 3.0], [1e-3, 1e-2, 0.1, 1]),  # whole decades alone
-        ([2e-9, 5e6], [1e-8, 1e-5, 1e-2, 10, 1e4]),
-        ([0.02, 5.0], [0.1, 1]),
-        ([1.2, 8.0], [2, 5]),  # never "2, 5, 10, 2"
-    ],
-)
-def test_a_logarithmic_axis_shows_decades_or_numbers_in_full(
-    values: list[float], expected: list[float]
-) -> None:
-    figure = plot()
-    figure.add_scatter(x=[1, 2, 3], y=[*values, np.nan])
-    figure.update_yaxes(type="log")
-    axis = Figure("key", "title", "caption", figure).plot.layout.yaxis
-    np.testing.assert_allclose(axis.tickvals, expected)
-    assert len(axis.ticktext) == len(expected)
-
-
 def test_any_range_has_a_few_ticks() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -521,25 +428,6 @@ def test_any_range_has_a_few_ticks() -> None:
             assert 1 <= len(found) <= 11 and all(a < b for a, b in itertools.pairwise(found))
             margin = 1e-6 * (low if log else high - low)
             assert found[0] >= low - margin and found[-1] <= high * (1 + 1e-6)
-
-
-def test_an_interval_of_a_threshold_ends_where_numbers_do(view: View) -> None:
-    number, mean = np.full(len(view), np.nan), np.full(len(view), np.nan)
-    rows = np.flatnonzero(view.ok)[:20]
-    number[rows], mean[rows] = np.linspace(0, 1, 20), np.linspace(-0.1, 1, 20)
-    for shift, end in ((0.0, 0.0), (-5.0, -np.inf)):
-        one = replace(view, table=replace(view.table, numbers={"budget": number + shift}))
-        one.__dict__["thresholds"] = {"budget": Threshold.parse("<= 0.9")}
-        std = np.full(len(view), 0.3)
-        one.__dict__["expected_constraints"] = {"budget": Expected(std, mean + shift, std)}
-        figure = thresholds(one)
-        assert figure is not None
-        dots = figure.plot.data[0]
-        low = dots.x - np.array(dots.error_x.arrayminus)
-        assert low.min() == pytest.approx(
-            max(min(end, dots.x.min()), (mean + shift - 0.588)[rows].min())
-        )
-        assert ("end at 0" in figure.caption) == (shift == 0)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -145,25 +143,6 @@ def test_printing_nan_is_no_mistake_of_the_set_up() -> None:
     )
     message = judge(None, "1", FLAG).message
     assert cure("invalid", message).startswith("constraints: ") and len(MISTAKES) > 1
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        0.25,
-        np.float32(0.25),
-        np.array(0.25),
-        np.array([0.25]),
-        np.array([[0.25]]),
-        Decimal("0.25"),
-        Fraction(1, 4),
-    ],
-)
-def test_a_number_of_any_library_is_that_number(value: Any) -> None:
-    held = {"objective": value, "constraints": {"small": np.True_}, "noise": value}
-    for result, constraints in ((value, NONE), (held, FLAG)):
-        verdict = returned(result, constraints)
-        assert verdict.status == "ok" and verdict.fields["objective"] == 0.25
 
 
 def test_a_tensor_is_its_number() -> None:

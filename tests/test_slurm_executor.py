@@ -45,7 +45,6 @@ from dngo.workflow.slurm.reasons import (
     minutes,
 )
 from dngo.workflow.slurm.submission import DENIED, Submitter
-from dngo.workflow.slurm.submitting import Submitting
 from dngo.workflow.words import CANNOT_BEGIN, ENDED
 
 # What the executor replaces, and what it calls or is called by, as in the plugin's version 2.8.0.
@@ -83,21 +82,6 @@ def test_the_plugin_is_as_the_executor_expects_it() -> None:
         != digest
     ]
     assert not changed, "\n".join(changed)
-
-
-def test_the_executor_replaces_what_the_plugin_has() -> None:
-    own = {
-        name
-        for kind in (Executor, Submitting)
-        for name in vars(kind)
-        if callable(getattr(kind, name))
-    }
-    replaced = {name for name in own if hasattr(plugin.Executor, name)}
-    assert replaced - {"__doc__", "__init_subclass__"} >= {
-        "__post_init__", "additional_general_args", "cancel_jobs", "check_active_jobs",
-        "clean_old_logs", "format_job_exec", "get_account_arg", "get_partition_arg", "print_job_error",
-        "run_job", "run_jobs", "shutdown", "sleep",
-    }  # fmt: skip
 
 
 def test_another_version_of_the_plugin_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -255,18 +239,6 @@ def test_a_run_of_which_nothing_begins_anywhere_ends() -> None:
     assert all(f"n{number} (exit status 2)" in nodes.hopeless for number in range(MOST))
     nodes.began("evaluate", "n9")
     assert not nodes.hopeless
-
-
-def test_a_run_listens_to_signals_before_it_waits_for_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For the study, too: another run may hold it."""
-    toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
-    dag, heard = Dag(study_of(toy)), []
-    monkeypatch.setattr(dag, "_listen", lambda: heard.append("listens"))
-    monkeypatch.setattr(dag, "_begin", lambda: heard.append("begins"))
-    dag.begin()
-    assert heard == ["listens", "begins"]
 
 
 def rule_of(stage: str, **more: Any) -> SimpleNamespace:

@@ -23,7 +23,7 @@ from dngo.evaluation.stopping import MOST, Flying, Judge, read_snapshot, write_s
 from dngo.evaluation.supervision import Interrupted, StopSignal
 from dngo.stopping.curves import Curve
 from dngo.stopping.model import Predicted
-from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping, StoppingSettings
+from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping
 
 GOOD = [Curve(tuple((float(s), i + 10 / s, 0.0) for s in range(1, 51))) for i in range(12)]
 RULES = [
@@ -204,10 +204,6 @@ def test_several_objectives_are_refused_in_a_line() -> None:
     ) as error:
         validate({**STUDY, **several, "early_stopping": True})
     assert "\n" not in str(error.value)
-
-
-def test_a_rule_of_another_package_is_a_kind() -> None:
-    assert set(StoppingSettings.registry.names()) >= {"median", "quantile", "asha", "model"}
 
 
 # ---- an evaluation ------------------------------------------------------------------------------

@@ -25,13 +25,11 @@ from dngo.archive.reading import Table
 from dngo.cli import main
 from dngo.config import load, validate
 from dngo.errors import UserError
-from dngo.evaluation.document import judge
 from dngo.rules import current
 from dngo.space import Space
 from dngo.space.parameters import Float
 from dngo.study import Study
 from dngo.surrogates import Model, TrainingData, fit_model
-from dngo.surrogates.data import EarlierTask
 from dngo.surrogates.model import normal_quantile
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.thresholds import Threshold
@@ -63,51 +61,6 @@ def test_names_and_bounds_are_given_as_a_list_or_a_mapping() -> None:
     other = validate(document({"stable": True, "temperature": ">= 2"}))
     assert other.identity() == mapped.identity()
     assert validate(document(["stable", "temperature"])).identity() != mapped.identity()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"temperature": "< 350"},
-            "constraints.temperature: a bound must be written like '<= 350'",
-        ),
-        ({"temperature": "<= hot"}, "a bound must be written"),
-        ({"temperature": ">= inf"}, "a bound must be written"),
-        ({"temperature": "<= 1_000"}, "a bound must be written"),
-        (["a", {"a": "<= 1"}], "constraints: a is listed twice"),
-        ([3], "each must be a name, or a name with a bound, not 3"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, given, message: str) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(json.dumps(document(given)))
-    with pytest.raises(UserError) as caught:
-        load([path])
-    assert message in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("temperature", "status", "message"),
-    [
-        ("350", "ok", ""),
-        ("350.5", "infeasible", "broke temperature"),
-        ("true", "invalid", "temperature, which must be <= 350, must be a number"),
-        ("null", "invalid", "the constraint temperature cannot be judged"),
-        ("1e999", "infeasible", "broke temperature"),
-        ("-1e999", "ok", ""),
-        ('"hot"', "invalid", "must be a number"),
-    ],
-)
-def test_a_report_has_numbers_beside_flags(temperature: str, status: str, message: str) -> None:
-    text = f'{{"objective": 1, "constraints": {{"stable": true, "temperature": {temperature}}}}}'
-    verdict = judge(text.encode(), "", HOT)
-    assert verdict.status == status
-    assert message in verdict.message
-    if status != "invalid":
-        assert verdict.fields["numbers"] == {"temperature": float(temperature)}
-        assert verdict.fields["constraints"] == {"stable": 1, "temperature": int(status == "ok")}
 
 
 def test_rows_are_judged_by_the_thresholds_of_today() -> None:
@@ -231,18 +184,6 @@ def test_where_the_models_led_nowhere_half_of_the_picks_are_where_least_is_viola
     assert not any(s.startswith(LOCAL) for s in batch_of(crashed, v, flags, -1.0, name).source)
 
 
-def test_around_a_lone_feasible_point_there_are_steps_of_every_size() -> None:
-    v = points(SQUARE, 12)
-    number = np.hypot(v[:, 0] - 0.97, v[:, 1] - 0.95)
-    nearest, bound = int(np.argmin(number)), float(np.sort(number)[:2].mean())
-    found = batch_of(fitted(v, number, Threshold("<=", bound)), v, number, bound)
-    near = np.array([stage == "trust_regions" for stage in found.stage])
-    assert near.sum() >= 2
-    size = np.abs(found.v[near] - v[nearest]).max(axis=1)
-    assert size.max() <= current().regions.largest
-    assert size.max() > 2 * size.min()
-
-
 def test_a_number_that_never_changes_teaches_nothing_of_where() -> None:
     """In earlier releases, a simulator that always reported 100 hid everything that its crashes had
     taught."""
@@ -267,75 +208,6 @@ def test_a_number_that_never_changes_teaches_nothing_of_where() -> None:
     nothing = np.full(len(v), np.nan)
     picked = propose(SQUARE, v, nothing, 8, settings=SMALL, model=model).v
     assert np.mean(picked[:, 0] < 0.6) >= 0.75
-
-
-def test_no_number_drowns_the_others_before_the_first_feasible_point() -> None:
-    """A point must come nearer than the nearest one, in units of each number's spread."""
-    spread = np.array([1.0, 2.0, 3.0, 4.0])
-    numbers = {"a": spread[::-1].copy(), "b": 1e9 * np.array([3.0, 1.0, 1.1, 4.0])}
-    bounds = {"a": Threshold("<=", 2.5), "b": Threshold("<=", 0.0)}
-    data = TrainingData(np.zeros((4, 1)), np.full(4, np.nan), numbers=numbers, thresholds=bounds)
-    assert data.levels() == {"a": 2.5, "b": 1.1e9}
-    found = replace(data, feasible=np.array([True, False, False, False])).levels()
-    assert found == {}
-
-
-def test_the_best_points_are_known_in_every_kind_of_study() -> None:
-    x = np.arange(4.0)[:, None]
-    numbers, bounds = {"a": np.array([4.0, 3.0, 2.0, np.nan])}, {"a": Threshold("<=", 1.0)}
-    data = TrainingData(x, np.full(4, np.nan), numbers=numbers, thresholds=bounds)
-    assert data.best().tolist() == [[2.0]]  # which comes closest
-    assert replace(data, numbers={"a": np.full(4, np.nan)}).best().shape == (0, 1)
-    assert replace(data, numbers={}, thresholds={}).best().shape == (0, 1)
-    feasible = np.array([True, True, False, True])
-    y = np.array([2.0, 1.0, 0.0, 3.0])
-    assert replace(data, y=y, feasible=feasible).best().tolist() == [[1.0]]
-    several = {"f": y, "g": np.array([1.0, 2.0, 0.0, 3.0])}
-    found = replace(data, y=y, feasible=feasible, objectives=several).best()
-    assert found.tolist() == [[0.0], [1.0]]  # the front
-
-
-def test_a_number_with_many_observations_is_learnt_near_the_best_point() -> None:
-    """Beyond 300 rows 200 teach it: two thirds nearest to the best point, others from everywhere."""
-    v = points(SQUARE, 400)
-    x, gap = SQUARE.encode(v), np.linalg.norm(v - v[0], axis=1)
-    number = np.sin(12 * v[:, 0]) * np.cos(9 * v[:, 1]) - 0.2
-    data = TrainingData(
-        x=x,
-        y=gap,
-        constraints={"n": (number <= 1.0).astype(float)},
-        numbers={"n": number},
-        thresholds={"n": Threshold("<=", 1.0)},
-    )
-    found = SurrogateSettings().for_numbers
-    (process,) = (
-        fit_model(data, found, rng=np.random.default_rng(0)).classifiers["n"].number.objective
-    )
-    assert process.targets.shape == (200,)
-    rows = {tuple(row) for row in process.x}
-    taught = np.array([tuple(row) in rows for row in x])
-    assert taught.sum() == 200
-    assert taught[np.argsort(gap)[:132]].all()
-    assert (taught & (v[:, 0] > 0.7) & (v[:, 1] < 0.3)).sum() > 5
-
-
-def test_a_study_learns_a_number_from_its_own_rows_beside_a_large_earlier_study() -> None:
-    """There the number was the other way round, and its rows are much denser around the best point."""
-    v = points(SQUARE, 420)
-    x, own = SQUARE.encode(v), np.arange(20)
-    number = np.sin(5 * v[:, 0]) + v[:, 1]
-    data = TrainingData(
-        x=x[own],
-        y=v[own, 0],
-        constraints={"n": (number[own] <= 0.5).astype(float)},
-        numbers={"n": number[own]},
-        thresholds={"n": Threshold("<=", 0.5)},
-        earlier_numbers={"n": (EarlierTask(x[20:], -number[20:]),)},
-    )
-    model = fit_model(data, SurrogateSettings().for_numbers, rng=np.random.default_rng(0))
-    mean, _ = model.classifiers["n"].predict(x)
-    assert np.abs(mean - number)[own].max() < 0.01
-    assert np.abs(mean - number).max() < 0.2
 
 
 @given(st.floats(-1e6, 1e6), st.integers(1, 200))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from running import ran
 from toy import ROOT
 
 from dngo.batch import read_outcomes
@@ -83,13 +83,10 @@ class Mine:
 
     def snakemake(self, *options: str) -> tuple[int, str]:
         words = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "1"]
-        done = subprocess.run(
+        done = ran(
             [*words, "--configfile", "my.yaml", *options],
             cwd=self.folder,
-            capture_output=True,
-            text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            check=False,
         )
         return done.returncode, done.stderr
 

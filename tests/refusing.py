@@ -11,10 +11,7 @@ import platform
 import struct
 import sys
 
-NUMBERS = {
-    "x86_64": {"link": 86, "linkat": 265},
-    "aarch64": {"linkat": 37},
-}
+NUMBERS = {"x86_64": {"link": 86, "linkat": 265}, "aarch64": {"linkat": 37}}
 HERE = os.path.abspath(__file__)
 LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000

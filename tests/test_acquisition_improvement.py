@@ -52,10 +52,7 @@ def test_rank_one_updates_equal_refitting_with_the_fantasised_points(seed, pendi
         phi = network.features(np.concatenate([x, new]))
         refit = Regression.fit(phi, targets)
         full = FiniteBasis(
-            network,
-            refit.rotation,
-            *refit.posterior(alpha[[h]], beta[[h]]),
-            1 / beta[[h]],
+            network, refit.rotation, *refit.posterior(alpha[[h]], beta[[h]]), 1 / beta[[h]]
         )
         expected_mean, expected_variance = full.predict(full.features(test))
         np.testing.assert_allclose(mean[0, h, s], expected_mean[:, 0], rtol=1e-8, atol=1e-8)

@@ -17,10 +17,7 @@ from toy import Toy, advance, finish
 from dngo import derive
 from dngo.acquisition import History, Picks, design, propose_batch
 from dngo.acquisition.fantasies import Fantasies, weigh
-from dngo.acquisition.measures import (
-    expected_improvement,
-    probability_of_improvement,
-)
+from dngo.acquisition.measures import expected_improvement, probability_of_improvement
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.archive import foreseen, read_table
 from dngo.audit import audit, page

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import ran
 from test_entering import replays, study_of
 from toy import ROOT, Toy, advance
 
@@ -253,7 +254,7 @@ def test_importing_is_light_and_says_what_there_is() -> None:
         "import sys, dngo; assert {'open', 'Session', 'UserError'} <= set(dir(dngo)); "
         "print(*[m for m in ('numpy', 'pandas', 'torch', 'h5py', 'pydantic') if m in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = ran([sys.executable, "-c", code], check=True)
     assert found.stdout.strip() == ""
 
 
@@ -263,7 +264,7 @@ def test_a_study_without_networks_imports_no_torch() -> None:
         "s.tell(p, [q.parameters['x'] for q in p]); s.ask(1); s.best(); repr(s)\n"
         "print('torch' in sys.modules)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = ran([sys.executable, "-c", code], check=True)
     assert found.stdout.strip() == "False"
 
 

@@ -80,11 +80,7 @@ def surrogate(tmp_path: Path) -> Path:
 def append(path: Path, config: Config, t: int, surrogate: Path | None = None, size: int = 5) -> Any:
     batch, outcomes = batch_of(config, t, size)
     return archive.append(
-        path,
-        identity=config.identity(),
-        batch=batch,
-        outcomes=outcomes,
-        surrogate=surrogate,
+        path, identity=config.identity(), batch=batch, outcomes=outcomes, surrogate=surrogate
     )
 
 

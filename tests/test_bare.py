@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import needs
 import pytest
+from running import ran
 
 HERE = Path(__file__).parent
 
@@ -18,9 +18,7 @@ def test_what_needs_more_is_skipped_in_one_line_and_nothing_fails() -> None:
     names = "|".join(needs.INSTALLED)
     files = [path for path in HERE.rglob("test_*.py") if re.search(names, path.read_text())]
     words = [sys.executable, "-m", "pytest", "-m", "needs", "-q", "-p", "no:cacheprovider"]
-    found = subprocess.run(
-        [HERE / "bare", *words, *files], cwd=HERE.parent, capture_output=True, text=True
-    )
+    found = ran([HERE / "bare", *words, *files], cwd=HERE.parent)
     assert found.returncode == 0, found.stdout + found.stderr
     said = [line for line in found.stdout.splitlines() if line.startswith("SKIPPED")]
     missing = [line for line in said if needs.MACHINE not in line]

@@ -39,8 +39,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> dngo.Session:
     for n in (6, 2):
         points = made.ask(n)
         made.tell(
-            points,
-            [{"objective": 1 / (i + 1), "constraints": {"heat": i}} for i in range(n)],
+            points, [{"objective": 1 / (i + 1), "constraints": {"heat": i}} for i in range(n)]
         )
     made.tell({"id": made.ask(1)[0].id, "status": "failed", "message": "it broke"})
     made.table()

@@ -16,6 +16,7 @@ import psutil
 import pytest
 import refusing
 from needs import mounted
+from running import ran
 
 from dngo.errors import UserError
 from dngo.storage import claim as module
@@ -230,9 +231,7 @@ def test_a_process_that_ends_at_once_does_not_search_for_garbage() -> None:
     text = "class A:\n    def __del__(self): print('searched')\na = A()\na.a = a\ndel a\n"
     begin = "import dngo.storage.processes as p\n"
     for first, said in ((begin, "searched\n"), (begin + "p.end_at_once()\n", "")):
-        done = subprocess.run(
-            [sys.executable, "-c", first + text], capture_output=True, text=True, check=True
-        )
+        done = ran([sys.executable, "-c", first + text], check=True)
         assert done.stdout == said
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import ran
 from test_examples import EXAMPLES, defaults, module, outcome, run, small_study
 
 from dngo import config
@@ -107,12 +107,10 @@ def test_captions_diverge_in_words() -> None:
 
 
 def test_captions_end_at_their_limit_of_cpu_time() -> None:
-    result = subprocess.run(
+    result = ran(
         [sys.executable, "-c", "import objective; objective.CPU_SECONDS = 1; objective.main()"],
         cwd=EXAMPLES / "captions",
         input=json.dumps({**SMALL, "hidden_size": 2000, "embedding_size": 200}),
-        capture_output=True,
-        text=True,
     )
     assert result.returncode == 1
     assert result.stderr == "training took more than 1 CPU seconds\n"
@@ -157,11 +155,9 @@ def test_captions_emulator_learns_from_points_of_the_space() -> None:
 def test_captions_ensemble_of_what_best_hands_over(tmp_path: Path) -> None:
     for rank in (1, 2):
         (tmp_path / f"{rank}-0-0.json").write_text(json.dumps({**SMALL, "context": 3 + rank}))
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "ensemble.py", *sorted(map(str, tmp_path.iterdir())), "--seeds", "2"],
         cwd=EXAMPLES / "captions",
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     first, second, together = (line.split("|") for line in done.stdout.splitlines()[2:])

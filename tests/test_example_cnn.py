@@ -6,12 +6,12 @@ import colorsys
 import json
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from running import ran
 from test_examples import EXAMPLES, defaults, module, run, small_study
 
 from dngo import config
@@ -79,12 +79,10 @@ def test_cnn_begins_as_the_paper_says() -> None:
 def test_cnn_learns_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     good = {**defaults("cnn"), **NOTHING, "learning_rate": 1.2, "deviation": 1.4}
     done = [
-        subprocess.run(
+        ran(
             [sys.executable, "-c", QUICK.replace("2", "8", 1)],
             cwd=EXAMPLES / "cnn",
             input=json.dumps(good),
-            capture_output=True,
-            text=True,
             env={**os.environ, "DNGO_SEED": "3", **more},
         )
         # Nor does it matter whether somebody wants to know how far it has come.

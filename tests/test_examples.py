@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from running import ran
 from toy import FEW, advance
 
 from dngo import config
@@ -36,12 +37,10 @@ def run(
     name: str, parameters: dict[str, Any], **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """The objective of an example, alone, in a process of its own."""
-    return subprocess.run(
+    return ran(
         [sys.executable, "objective.py"],
         cwd=EXAMPLES / name,
         input=json.dumps(parameters),
-        capture_output=True,
-        text=True,
         env={**os.environ, **environment},
     )
 
@@ -103,7 +102,7 @@ def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -
     command = [sys.executable, "-m", "snakemake", "--configfile", "examples/airfoil/config.yaml"]
     options = [f"results={tmp_path}", "iterations=1", "batch_size=6", "design={size: 24}"]
     options += ["points_per_job=12", f"acquisition={json.dumps(FEW)}"]
-    done = subprocess.run(
+    done = ran(
         [
             *command,
             "--cores",
@@ -114,8 +113,6 @@ def test_airfoil_study_learns_from_shapes_that_do_not_converge(tmp_path: Path) -
             "classifier={networks: {steps: 100}}",
         ],
         cwd=EXAMPLES.parent,
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     table = read_table(tmp_path / "airfoil" / "archive.h5")

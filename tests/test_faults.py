@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import ran
 from toy import ROOT
 
 pytestmark = pytest.mark.full
@@ -18,11 +18,9 @@ pytestmark = pytest.mark.full
 @pytest.mark.parametrize("sort", ["disk", "stale"])
 def test_nothing_is_lost_and_nothing_repeated_when_calls_fail(tmp_path: Path, sort: str) -> None:
     """Kills at random moments: tests/test_workflow_stopped.py."""
-    done = subprocess.run(
+    done = ran(
         [sys.executable, str(ROOT / "benchmarks" / "faults.py"), f"--{sort}", "2", "--seed", "5"],
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stdout + done.stderr

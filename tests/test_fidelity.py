@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import ran
 
 import dngo
 from dngo import archive
@@ -259,14 +259,7 @@ def test_the_example_learns_more_with_more_epochs() -> None:
 
     def error(epochs: int) -> float:
         given = json.dumps({**point, "epochs": epochs})
-        said = subprocess.run(
-            [sys.executable, "objective.py"],
-            cwd=folder,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        said = ran([sys.executable, "objective.py"], cwd=folder, input=given, check=True).stdout
         return float(json.loads(said.splitlines()[-1])["objective"])
 
     assert error(13) < error(4)

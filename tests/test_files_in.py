@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from running import ran
 
 import dngo
 from dngo.cli import main
@@ -73,10 +73,7 @@ def test_a_table_is_read_as_its_program_wrote_it(config: Path, content: str, cap
         ('[{"x": 1}]', "is JSON; a table is CSV or Parquet"),
         (' {"x": 1}\n{"x": 2}', "is JSON; a table is CSV or Parquet"),
         ((HEADER + ROW).encode("utf-16-le"), "is not CSV; save it as CSV in UTF-8"),
-        (
-            b"PK\x03\x04" + bytes(100),
-            "is a workbook or a zip file; save its table as CSV",
-        ),
+        (b"PK\x03\x04" + bytes(100), "is a workbook or a zip file; save its table as CSV"),
         (b"\x1f\x8b\x08" + bytes(100), "is compressed; unpack it first"),
         (b"\x89HDF\r\n\x1a\n" + bytes(100), "is HDF5; `dngo fork` begins a study with an archive"),
         (b"\x80\x04\x95" + bytes(100), "is a pickle"),
@@ -187,9 +184,7 @@ def test_a_folder_that_nothing_can_be_written_to_is_named(
         request.getfixturevalue("setpriv")
         start = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *start]
     try:
-        done = subprocess.run(
-            [*start, *words], cwd=folder, capture_output=True, text=True, check=False
-        )
+        done = ran([*start, *words], cwd=folder)
     finally:
         folder.chmod(0o755)
     assert (done.returncode == 0) == (said == "") == (done.stderr == "")

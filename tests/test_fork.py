@@ -57,10 +57,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     ),
     "widened": ({"rate": {"type": "float", "low": 1e-7, "high": 9, "log": True}}, lambda p: True),
     "fixed": ({"warm": {"type": "fixed", "value": True}}, inside("warm", lambda v: v is True)),
-    "freed": (
-        {"constant": {"type": "categorical", "choices": ["here", "there"]}},
-        lambda p: True,
-    ),
+    "freed": ({"constant": {"type": "categorical", "choices": ["here", "there"]}}, lambda p: True),
     "added": ({"z": {"type": "float", "low": 0, "high": 1, "default": 0.25}}, lambda p: True),
     "category added": (
         {"kind": {"type": "categorical", "choices": ["adam", "sgd, plain", "lbfgs"]}},

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import waiting
+from running import ran
 from toy import ROOT
 
 import dngo
@@ -394,13 +395,8 @@ def test_another_text_under_the_same_name_is_refused(capsys: pytest.CaptureFixtu
 def test_a_function_that_no_file_has_as_in_a_notebook() -> None:
     text = SCRIPT.format(seconds=0.0, evaluations=3, settings="acquisition='random'")
     text += "    try:\n        study.write_config()\n    except dngo.UserError as error:\n        print(error)\n"
-    done = subprocess.run(
-        [sys.executable, "-"],
-        input=text,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-        capture_output=True,
-        check=True,
+    done = ran(
+        [sys.executable, "-"], input=text, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True
     )
     assert len(lines("ended")) == 3
     assert "write_config(objective='objective:f')" in done.stdout and not Path("f.yaml").exists()

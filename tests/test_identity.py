@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
 import sys
 import textwrap
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import ran
 from toy import ROOT
 
 import dngo
@@ -212,12 +212,10 @@ def test_a_new_process_finds_the_same_functions() -> None:
     found = []
     for seed, texts in enumerate((plain, plain, told)):
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:.", "PYTHONHASHSEED": str(seed)}
-        done = subprocess.run(
+        done = ran(
             [sys.executable, "-c", textwrap.dedent(script)],
             env=environment,
             input=json.dumps(texts),
-            capture_output=True,
-            text=True,
             check=True,
         )
         found.append(json.loads(done.stdout))
@@ -455,13 +453,7 @@ def test_a_script_that_is_started_again_goes_on() -> None:
             Path("before").rename(place)
         (place / "run.py").write_text(text)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": str(n)}
-        done = subprocess.run(
-            [sys.executable, "run.py", str(n)],
-            cwd=place,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = ran([sys.executable, "run.py", str(n)], cwd=place, env=environment)
         assert (done.stdout.strip(), done.returncode) == (str(n), 0), done.stderr
         assert len((place / "ran").read_text().splitlines()) == n
         place.rename("before")

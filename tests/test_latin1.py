@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from mine import Mine
 from needs import MACHINE, missing
+from running import ran
 from toy import ROOT
 
 import dngo
@@ -79,7 +80,7 @@ def test_snakemake_that_could_not_keep_its_name_is_refused(folder: Path) -> None
     Mine(folder).write()
     words = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--cores", "1"]
     words += ["--configfile", f"{NAME}/my.yaml"]
-    run = subprocess.run(words, capture_output=True, check=False, text=True)
+    run = ran(words)
     assert run.returncode == 1
     *_, last = run.stderr.splitlines()
     assert "Snakemake needs paths in UTF-8; rename the folder" in last

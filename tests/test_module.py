@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from running import ran
 from toy import ROOT, Toy, held, kept, kill_tree, once_each, planned
 from waiting import until
 
@@ -125,14 +125,8 @@ def test_two_studies_and_a_rule_that_waits_for_their_end(tmp_path: Path) -> None
         assert (folder / "logs" / "evaluate" / "0" / "0.log").exists(), "logs have the prefix, too"
     assert sorted(p.name for p in own.folder.iterdir() if p.name != ".snakemake") == sorted(
         [
-            "Snakefile",
-            "answer.txt",
-            "hello.txt",
-            "objective.py",
-            "own.yaml",
-            "results",
-            "runs.txt",
-            "sub",
+            *("Snakefile", "answer.txt", "hello.txt", "objective.py", "own.yaml", "results"),
+            *("runs.txt", "sub"),
         ]
     )
 
@@ -163,7 +157,7 @@ def test_killed_edited_and_claimed_in_mid_run(tmp_path: Path) -> None:
     (own.folder / "other.yaml").write_text(yaml.safe_dump(own.document["other"]))
     root = [sys.executable, "-m", "snakemake", "-s", ROOT / "Snakefile", "--cores", "1"]
     process.send_signal(signal.SIGSTOP)  # or it might be at its end before the other has begun
-    done = subprocess.run(root, cwd=own.folder, capture_output=True, text=True, check=False)
+    done = ran(root, cwd=own.folder)
     assert done.returncode == 1
     assert "is held by process" in done.stderr
     kill_tree(process.pid)

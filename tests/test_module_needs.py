@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 import yaml
+from running import ran
 from test_module import Own
 from toy import ROOT, advance, planned
 
@@ -107,7 +107,7 @@ def test_a_name_with_braces_is_one_line_and_a_folder_with_them_is_none(
         (folder / "config.yaml").write_text(text.replace("NAME", f"'{name}'"))
         status = main(["check"])
         words = [sys.executable, "-m", "dngo", "run", "--", "-n"]
-        run = subprocess.run(words, capture_output=True, text=True, check=False)
+        run = ran(words)
         said = "needs.0: a{t}.txt: Snakemake would replace the braces by names; rename it"
         for code, errors in ((status, capsys.readouterr().err), (run.returncode, run.stderr)):
             assert (code == 0) == (name == "a.txt"), errors

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from running import ran
 from toy import ROOT
 
 from dngo.archive import read_table, verify
@@ -90,12 +91,7 @@ class Apart:
         (self.head / "apart" / "config.yaml").write_text(yaml.safe_dump(profile))
 
     def run(self) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", "--profile", "apart"],
-            cwd=self.head,
-            capture_output=True,
-            text=True,
-        )
+        done = ran([sys.executable, "-m", "snakemake", "--profile", "apart"], cwd=self.head)
         output = done.stdout + done.stderr
         logs = "".join(path.read_text() for path in self.machine.glob("job-*.log"))
         assert done.returncode == 0, output + logs

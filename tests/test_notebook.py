@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import ran
 from toy import ROOT
 
 NOTEBOOK = ROOT / "examples" / "notebook" / "tutorial.ipynb"
@@ -30,13 +30,7 @@ print(json.dumps([study.table().id.tolist(), best.objective, study.best().object
 
 @pytest.mark.full
 def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, str(NOTEBOOK)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ran([sys.executable, "-c", RUN, str(NOTEBOOK)], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     ids, first, best, front = json.loads(lines[-1])

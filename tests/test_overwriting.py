@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import refusing
+from running import ran
 
 from dngo.cli import _parser, main
 from dngo.errors import UserError
@@ -255,7 +256,7 @@ def test_a_run_does_not_begin_where_it_would_replace_what_is_not_its_own(folder:
         there.symlink_to(target) if target else there.write_text("mine")
         before = everything(folder)
         words = [sys.executable, "-m", "dngo", "run", "new.yaml", "--", "--cores", "1"]
-        run = subprocess.run(words, capture_output=True, check=False, text=True)
+        run = ran(words)
         assert run.returncode == 1
         told = run.stderr.splitlines()[-1]
         assert told.startswith(f"results/new/{name}: is there already") and "move it" in told

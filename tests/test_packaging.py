@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.utils import canonicalize_name
+from running import ran
 
 import dngo
 
@@ -116,13 +117,10 @@ def test_set_up_takes_no_file_without_the_listed_digest(tmp_path: Path, digest: 
     (tmp_path / "constraints.txt").write_text(f"# build: what builds\n{line}\n")
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
-    done = subprocess.run(
+    done = ran(
         ["make", ".venv/ready", f"PYTHON={sys.executable}"],
         cwd=tmp_path,
         env={**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode != 0 and not (tmp_path / ".venv/ready").exists()
     assert not list(tmp_path.glob(".venv/lib/*/site-packages/probe.py"))
@@ -132,7 +130,7 @@ def test_set_up_takes_no_file_without_the_listed_digest(tmp_path: Path, digest: 
 
 def test_packages_that_are_installed_fit_together() -> None:
     words = [sys.executable, "-m", "pip", "check"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = ran(words)
     assert done.returncode == 0, done.stdout
 
 
@@ -172,9 +170,7 @@ def test_conda_environments_have_what_their_stage_imports(environment: str, modu
     code = (
         f"import sys\nimport {modules}\nprint(' '.join({{m.split('.')[0] for m in sys.modules}}))"
     )
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    loaded = ran([sys.executable, "-c", code], check=True)
     names = {n.lower() for n in loaded.stdout.split()}
     modules_of = {"pyyaml": "yaml", "ruamel-yaml": "ruamel", "scikit-learn": "sklearn"}
     needed = {d for d in declared() if modules_of.get(d, d.replace("-", "_")) in names}
@@ -188,7 +184,7 @@ def test_evaluate_and_merge_import_no_torch_and_little_else() -> None:
         "assert not {'torch', 'scipy', 'plotly', 'sklearn'} & set(sys.modules)\n"
         "print(len(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = ran([sys.executable, "-c", code], check=True)
     assert int(done.stdout) < 650  # 567 in 0.3.0
 
 

@@ -4,12 +4,12 @@ points."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
+from running import ran
 from toy import ROOT
 
 from dngo.archive import read_table
@@ -80,7 +80,7 @@ def test_another_package_adds_a_training_and_cannot_take_a_name(tmp_path) -> Non
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(POINTS)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{USE}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = ran([sys.executable, "-c", code], cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
@@ -99,12 +99,10 @@ def test_another_package_adds_an_export(tmp_path, small) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[dngo.exports]\nplain = added:write\n")
     words = ["export", "--format", "plain", "--output", tmp_path / "found.txt", small.paths.archive]
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-m", "dngo", *map(str, words)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     found = [float(word) for word in (tmp_path / "found.txt").read_text().split()]
@@ -141,12 +139,10 @@ found = {{figure.key: figure for figure in all_figures(View.of(Path({str(small.p
 assert len(found["raw"].plot.data[0].y) > 0
 assert "ZeroDivisionError: on purpose" in found["broken"].caption
 """
-    done = subprocess.run(
+    done = ran(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
 
@@ -165,5 +161,5 @@ Mcei().stages()
 found = [name for name in sys.modules if name.startswith(("dngo.papers", "dngo.rivals"))]
 assert found == [], found
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = ran([sys.executable, "-c", code], cwd=ROOT)
     assert done.returncode == 0, done.stderr

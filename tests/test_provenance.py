@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 from fuzzing.archive import rechain
+from running import ran
 from toy import Toy, advance, finish
 
 from dngo.cli import main
@@ -49,13 +49,7 @@ def test_every_iteration_replays_to_the_same_bits(study: Toy, capsys) -> None:
 def test_replay_does_not_depend_on_the_number_of_threads(study: Toy) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
     words = ["replay", str(study.folder / "moved.h5"), "--iteration", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dngo", *words],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-    )
+    done = ran([sys.executable, "-m", "dngo", *words], env=environment, check=True)
     assert done.stdout == "iteration 2: identical\n"
 
 
@@ -90,16 +84,14 @@ def elsewhere(path: Path, t: int, *names: str) -> str:
     environment = dict(os.environ)
     for name in names:
         environment |= OTHERS[name]
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    done = ran([sys.executable, "-c", code], env=environment, check=True)
     return done.stdout
 
 
 def test_another_processor_is_no_difference_and_is_named(study: Toy) -> None:
     environment = {**os.environ, **OTHERS["blas"], **OTHERS["torch"]}
     words = [sys.executable, "-m", "dngo", "replay", str(study.folder / "moved.h5")]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    done = ran(words, env=environment)
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     assert lines[0] == "iteration 0: identical"  # a design is computed with no kernel

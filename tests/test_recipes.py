@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import ran
 from toy import ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text().partition("## Recipes")[2]
@@ -54,7 +55,7 @@ def run(folder: Path, *words: str, module: str = "dngo", **more: str) -> str:
     """What a command of the copy prints."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", **more}
     command = [sys.executable, "-m", module, *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = ran(command, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

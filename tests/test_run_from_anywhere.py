@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import ran
 from toy import BRIEF, held, kept, kill_tree
 from waiting import until
 
@@ -61,12 +62,8 @@ def test_what_is_written_is_valid_and_runs(tmp_path: Path, direction: str) -> No
     assert list(config.space) == [line.split()[0] for line in LINES]
     assert config.objective.direction == direction
     (defaults,) = config.search_space.to_parameters(config.search_space.defaults())
-    done = subprocess.run(
-        [sys.executable, path.with_name("objective.py")],
-        input=json.dumps(defaults),
-        capture_output=True,
-        text=True,
-        check=True,
+    done = ran(
+        [sys.executable, path.with_name("objective.py")], input=json.dumps(defaults), check=True
     )
     value = json.loads(done.stdout)["objective"]
     assert value != 0
@@ -165,12 +162,8 @@ def test_conditions_and_constraints_are_written_and_run(tmp_path: Path, capsys) 
     config = load([path])
     assert config.space["m"].active_if == {"kind": ["2"]}
     for given in ({"kind": "1", "t": 400}, {"kind": "2", "t": 400, "m": 0.5}):
-        done = subprocess.run(
-            [sys.executable, path.with_name("objective.py")],
-            input=json.dumps(given),
-            capture_output=True,
-            text=True,
-            check=True,
+        done = ran(
+            [sys.executable, path.with_name("objective.py")], input=json.dumps(given), check=True
         )
         assert json.loads(done.stdout)["constraints"] == {"heat": 0.5, "ok": True}
 
@@ -275,15 +268,8 @@ def test_profiles_are_found_here_beside_the_configuration_and_in_the_package(
 
 def test_bash_completes_commands_and_options() -> None:
     script = 'eval "$1"; COMP_WORDS=(dngo st); COMP_CWORD=1; _shtab_dngo; echo "${COMPREPLY[@]}"'
-    text = subprocess.run(
-        [sys.executable, "-m", "dngo", "--print-completion", "bash"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    found = subprocess.run(
-        ["bash", "-c", script, "bash", text], capture_output=True, text=True, check=False
-    )
+    text = ran([sys.executable, "-m", "dngo", "--print-completion", "bash"], check=True).stdout
+    found = ran(["bash", "-c", script, "bash", text])
     assert "status" in found.stdout.split(), found.stderr
 
 

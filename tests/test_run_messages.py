@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from running import ran
 from toy import Toy
 from waiting import until
 
@@ -39,12 +40,10 @@ def test_a_user_without_a_name(toy) -> None:
     study = toy(iterations=1)
     names = {"LOGNAME", "USER", "LNAME", "USERNAME"}
     words = ["--reuid=54321", "--clear-groups", "--inh-caps=+dac_override"]
-    done = subprocess.run(
+    done = ran(
         ["setpriv", *words, "--ambient-caps=+dac_override", *study.command("--cores", "2")],
         cwd=study.folder,
         env={**{k: v for k, v in os.environ.items() if k not in names}, "HOME": str(study.folder)},
-        capture_output=True,
-        text=True,
     )
     told = done.stdout + done.stderr
     assert done.returncode == 0, told

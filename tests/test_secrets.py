@@ -6,13 +6,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from mine import Mine, ends
+from running import ran
 from toy import advance
 
 import dngo
@@ -272,10 +272,8 @@ def test_a_run_stores_the_value_nowhere_whatever_the_objective_says(
     told = {"nested": ["[API_TOKEN]", {"[API_TOKEN]": "<[API_TOKEN]>"}]}
     assert told in metadata
     assert archive.verify(path) == []
-    audit = subprocess.run(
+    audit = ran(
         [sys.executable, "-m", "dngo", "audit", str(path), "--proposal", "0-0"],
-        capture_output=True,
-        text=True,
         check=True,
         env={**os.environ, "API_TOKEN": ""},
     )

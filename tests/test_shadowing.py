@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import ran
 
 from dngo.cli import main
 
@@ -19,16 +19,8 @@ design: {{size: 4}}
 """
 BROKEN = "raise RuntimeError('this is another file of mine')\n"
 NAMES = [
-    "types",
-    "json",
-    "dngo",
-    "random",
-    "socket",
-    "site",
-    "encodings",
-    "numpy",
-    "h5py",
-    "dngo/__init__",
+    *("types", "json", "dngo", "random", "socket", "site", "encodings", "numpy"),
+    *("h5py", "dngo/__init__"),
 ]
 
 
@@ -55,7 +47,7 @@ def test_a_file_beside_a_function_breaks_no_import(
 def test_the_command_without_its_script_starts_all_the_same(tmp_path: Path, name: str) -> None:
     write(tmp_path, **{name: BROKEN})
     words = [sys.executable, "-m", "dngo", "check"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = ran(words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+from running import ran
 from snakemake.iocontainers import Wildcards
 from snakemake.settings.types import DeploymentMethod
 from snakemake_executor_plugin_slurm import submit_string, utils, validation
@@ -35,15 +36,7 @@ from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.calls import Calls
 from dngo.workflow.slurm.executor import GLANCES, Executor
 from dngo.workflow.slurm.nodes import MOST, SUSPECT, Nodes
-from dngo.workflow.slurm.reasons import (
-    AGAIN,
-    PATIENCE,
-    STAYS_FOR,
-    Queue,
-    Row,
-    key_of,
-    minutes,
-)
+from dngo.workflow.slurm.reasons import AGAIN, PATIENCE, STAYS_FOR, Queue, Row, key_of, minutes
 from dngo.workflow.slurm.submission import DENIED, Submitter
 from dngo.workflow.words import CANNOT_BEGIN, ENDED
 
@@ -92,13 +85,7 @@ def test_another_version_of_the_plugin_is_refused_in_one_line(tmp_path: Path) ->
     toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     options = ("--executor", "slurm", "--jobs", "2", "--slurm-status-command", "squeue")
-    result = subprocess.run(
-        toy.command(*options),
-        cwd=toy.folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
+    result = ran(toy.command(*options), cwd=toy.folder, env={**os.environ, "PYTHONPATH": path})
     assert result.returncode == 1
     assert "snakemake-executor-plugin-slurm 3.1.0 is installed" in result.stderr
     assert "needs >=2.8,<2.9" in result.stderr
@@ -273,7 +260,7 @@ def command_of(study: Study, *jobs: dict[str, Any]) -> str:
 def run_bare(study: Study, *jobs: dict[str, Any]) -> None:
     """Run a job's command as sbatch does, from any folder."""
     words = bare.holding(command_of(study, *jobs))
-    done = subprocess.run(["sh", "-c", words], cwd="/", capture_output=True, text=True)
+    done = ran(["sh", "-c", words], cwd="/")
     assert done.returncode == 0, done.stderr
 
 
@@ -301,7 +288,7 @@ def test_a_job_that_cannot_begin_says_so_before_it_ends(
         (f"/nowhere/python -P {__file__}", 127),
         (f"{sys.executable} -P /nowhere", 1),
     ):
-        done = subprocess.run(["sh", "-c", bare.holding(command)], capture_output=True, text=True)
+        done = ran(["sh", "-c", bare.holding(command)])
         assert done.returncode == status
         assert done.stdout == f"{CANNOT_BEGIN} (exit status {status})\n"
         log = tmp_path / "log"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import ran
 
 from dngo.papers.in_sample import fit_adaptive_basis
 from dngo.surrogates import Model, TrainingData, fit_model
@@ -156,15 +156,7 @@ def test_the_number_of_threads_changes_no_bit():
         environment = os.environ | {
             name: threads for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         }
-        digests.add(
-            subprocess.run(
-                [sys.executable, "-c", DIGEST],
-                env=environment,
-                check=True,
-                capture_output=True,
-                text=True,
-            ).stdout
-        )
+        digests.add(ran([sys.executable, "-c", DIGEST], env=environment, check=True).stdout)
     assert len(digests) == 1
 
 
@@ -266,5 +258,5 @@ def test_importing_the_packages_and_settings_is_light():
         " dngo.acquisition.settings; print([m for m in ('torch', 'h5py', 'scipy') if m in"
         " sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    found = ran([sys.executable, "-c", code], check=True)
     assert found.stdout.strip() == "[]"

@@ -100,10 +100,7 @@ def test_the_energy_is_the_log_posterior(heteroscedastic: bool, tasks: int):
     x, t = rng.random((7, 2)), rng.standard_normal(7)
     task = None if tasks == 1 else np.arange(7) % tasks
     settings = QUICK.model_copy(
-        update={
-            "networks": NetworkSettings(width=4, layers=2),
-            "heteroscedastic": heteroscedastic,
-        }
+        update={"networks": NetworkSettings(width=4, layers=2), "heteroscedastic": heteroscedastic}
     )
     posterior = Posterior(
         Problem(x, t, task=task), settings, 2, rng, torch.device("cpu"), torch.float64

@@ -57,11 +57,7 @@ def test_with_fewer_observations_than_features_it_is_not_certain() -> None:
 
 
 def test_the_representation_outlives_iterations_and_replays(tmp_path: Path) -> None:
-    settings = {
-        "kind": "least_squares",
-        "networks": {"width": 6, "steps": 30},
-        "relearn_every": 3,
-    }
+    settings = {"kind": "least_squares", "networks": {"width": 6, "steps": 30}, "relearn_every": 3}
     study = Study(configured(tmp_path, surrogate=settings, design={"size": 12}))
     learnt, weights = [], []
     for t in range(6):
@@ -87,12 +83,7 @@ def test_where_nothing_improves_the_least_certain_point_is_explored() -> None:
     )
     settings = AcquisitionSettings(trust_region_share=0.0, vanishing=1e9, when_vanished="explore")
     batch = propose_batch(
-        model,
-        space,
-        History(x, x[:, 0]),
-        size=3,
-        settings=settings,
-        rng=np.random.default_rng(1),
+        model, space, History(x, x[:, 0]), size=3, settings=settings, rng=np.random.default_rng(1)
     )
     assert all(source.startswith("explore:") for source in batch.source)
     # The first is the least certain of all, by the model's own account.

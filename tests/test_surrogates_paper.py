@@ -25,9 +25,7 @@ from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Problem
 from dngo.surrogates.sections import TrainedNetworkSettings
 from dngo.surrogates.settings import SurrogateSettings
-from dngo.surrogates.training import (
-    backpropagate,
-)
+from dngo.surrogates.training import backpropagate
 
 PAPER = SurrogateSettings(
     kind="adaptive_basis",

@@ -18,13 +18,7 @@ from dngo.rules import current
 from dngo.surrogates import Model, TrainingData, fit_model, mixture
 from dngo.surrogates.data import EarlierTask, TargetScale
 from dngo.surrogates.gaussian_process import Evidence, GaussianProcess, fit_process
-from dngo.surrogates.kernels import (
-    BLOCK,
-    Covariance,
-    correlation,
-    squared_distances,
-    with_slope,
-)
+from dngo.surrogates.kernels import BLOCK, Covariance, correlation, squared_distances, with_slope
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.mixture import left_out_density, shares
 from dngo.surrogates.network import Network

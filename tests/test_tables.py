@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import ran
 
 from dngo.rules import current
 
@@ -99,9 +100,7 @@ def test_a_headline_stands_in_one_place() -> None:
 
 
 def test_the_command_lists_the_tables_that_are_older_than_their_code(history: None) -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "tables.py"], capture_output=True, text=True
-    )
+    done = ran([sys.executable, ROOT / "benchmarks" / "tables.py"])
     assert done.returncode == 0, done.stderr
     for path in FILES:
         assert f"benchmarks/results/{path.name}:1 " in done.stdout

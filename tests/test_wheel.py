@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from running import ran
 from toy import ROOT, kill_tree
 
 
@@ -43,13 +44,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_every_file_of_the_workflow(wheel: Path) -> None:
     packages = ["dngo", "snakemake_logger_plugin_dngo"]
     workflow = ["Snakefile", "rules", "scripts", "envs", "profiles", "slurm"]
-    listed = subprocess.run(
-        ["git", "ls-files", *packages, *workflow],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
+    listed = ran(["git", "ls-files", *packages, *workflow], cwd=ROOT, check=True).stdout.split()
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {f if f.split("/")[0] in packages else f"dngo/workflow/root/{f}" for f in listed}
     assert len(expected) > 100
@@ -76,7 +71,7 @@ def test_from_an_empty_folder_to_a_result_through_a_kill(python: Path, tmp_path:
         return output
 
     where = [python, "-c", "import dngo; print(dngo.__file__)"]
-    found = subprocess.run(where, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    found = ran(where, env=environment, cwd=tmp_path)
     assert Path(found.stdout.strip()).is_relative_to(python.parents[1])
 
     dngo("init", "--parameter", "x 0 1", "--parameter", "kind a,b")

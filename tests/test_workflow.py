@@ -9,12 +9,12 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import h5py
 import pytest
+from running import ran
 from toy import QUICK, ROOT, Toy, advance, once_each, planned
 from waiting import until
 
@@ -208,9 +208,7 @@ def made_by_make() -> dict[str, str]:
     """What a run of `make run` is given, typed in a shell that knows no environment."""
     words = ["make", "--eval", "given:; @env -0", "given"]
     environment = {**os.environ, "PATH": os.defpath}
-    out = subprocess.run(
-        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
+    out = ran(words, cwd=ROOT, env=environment, check=True)
     return dict(line.split("=", 1) for line in out.stdout.split("\0") if "=" in line)
 
 
@@ -222,16 +220,10 @@ def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(toy, tmp_path: P
     own = f"{Path(sys.executable).parent}:{os.defpath}"
     # The second run has nothing to evaluate, and says the same.
     for given in ({"PATH": os.defpath}, {"PATH": own, "DNGO_SHELL_PATH": os.defpath}):
-        output = subprocess.run(
-            study.command("--cores", "2"),
-            cwd=study.folder,
-            env={**os.environ, **given},
-            capture_output=True,
-            text=True,
-        )
+        output = ran(study.command("--cores", "2"), cwd=study.folder, env={**os.environ, **given})
         (line,) = [one for one in (output.stdout + output.stderr).splitlines() if " watch " in one]
         words = shlex.split(line.split("  (")[0])
         assert words[0].endswith("/dngo")
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        done = ran(words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "8 evaluations" in done.stdout

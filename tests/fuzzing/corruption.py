@@ -120,21 +120,8 @@ def _same(a: h5py.Dataset, b: h5py.Dataset) -> bool:
 
 
 CORRUPTIONS = [
-    "value",
-    "attribute",
-    "lost attribute",
-    "lost dataset",
-    "lost group",
-    "added attribute",
-    "added dataset",
-    "added group",
-    "added link",
-    "comment",
-    "renamed",
-    "swapped",
-    "rows swapped",
-    "row added",
-    "row lost",
-    "iteration added",
-    "statuses renamed",
+    *("value", "attribute", "lost attribute", "lost dataset", "lost group"),
+    *("added attribute", "added dataset", "added group", "added link", "comment", "renamed"),
+    *("swapped", "rows swapped", "row added", "row lost"),
+    *("iteration added", "statuses renamed"),
 ]

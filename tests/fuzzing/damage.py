@@ -132,29 +132,10 @@ def plant(file: h5py.File, rng: random.Random, kind: str | None = None) -> str:
 
 
 PLANTED = [
-    "attribute",
-    "attribute",
-    "lost attribute",
-    "counts",
-    "lost dataset",
-    "lost group",
-    "soft link",
-    "external link",
-    "cycle",
-    "second name",
-    "outside",
-    "virtual",
-    "shape",
-    "type",
-    "bomb",
-    "huge",
-    "compound",
-    "reference",
-    "named type",
-    "text",
-    "values",
-    "group",
-    "deep",
+    *("attribute", "attribute", "lost attribute", "counts", "lost dataset", "lost group"),
+    *("soft link", "external link", "cycle", "second name", "outside", "virtual", "shape"),
+    *("type", "bomb", "huge", "compound", "reference", "named type", "text", "values"),
+    *("group", "deep"),
 ]
 
 

@@ -5,182 +5,61 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
+from entrances import (
+    Said,
+    as_report,
+    config_in,
+    exported,
+    forked,
+    function,
+    import_csv,
+    import_parquet,
+    report,
+    study_at,
+    tell_dict,
+    tell_file,
+    tell_frame,
+    tell_python,
+    tell_set,
+)
 from toy import QUICK_STUDY as QUICK
 
 import dngo
 from dngo import archive, inward
-from dngo.archive import verify
 from dngo.batch import Outcome
 from dngo.cli import main
 from dngo.config import load
-from dngo.evaluation.call import document_of
-from dngo.evaluation.document import adoptable, judge, judge_file
-from dngo.exchange import export
+from dngo.evaluation.document import judge_file
 from dngo.exchange.fork import fork
 from dngo.exchange.warm_start import warm_start
 from dngo.storage.plain import MOST_BYTES
 from dngo.study import Study
 
-Said = dict[str, Any]
 ONE = {"constraints": {"t": "<= 350", "u": ">= 0"}}
 TWO = {"objectives": {"a": "minimize", "b": "maximize"}, "constraints": ["c"]}
 GOOD = {"one": {"objective": 0.5, "t": 300.0, "u": 1.0}, "two": {"a": 1.0, "b": 2.0, "c": True}}
 INF, NAN = math.inf, math.nan
 
 
-def study_in(folder: Path, kind: str, name: str = "parts", **more: Any) -> Study:
-    document = {
-        "study": name,
-        "results": str(folder / "results"),
-        "objective": {"command": "true"},
-        "space": {n: {"type": "float", "low": 0, "high": 1} for n in ("x", "y")},
-        "design": {"size": 4, "include_default": False},
-        **QUICK,
-        **(ONE if kind == "one" else TWO),
-        **more,
-    }
-    if kind == "two":
-        document["objective"] = {"command": "true"}
-    path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return Study(load([path]))
+def config_of(folder: Path, kind: str, **more: Any) -> Path:
+    design = {"size": 4, "include_default": False}
+    return config_in(
+        folder, **{"design": design, **QUICK, **(ONE if kind == "one" else TWO), **more}
+    )
 
 
-def session(study: Study, folder: Path) -> dngo.Session:
-    return dngo.open(folder / f"{study.config.study}.yaml")
+def study_in(folder: Path, kind: str, **more: Any) -> Study:
+    return study_at(config_of(folder, kind, **more))
 
 
-def as_report(said: Said) -> Said:
-    inside = {n: v for n, v in said.items() if n in ("t", "u", "c")}
-    several = {n: v for n, v in said.items() if n in ("a", "b")}
-    rest = {n: v for n, v in said.items() if n not in inside and n not in several}
-    return {**rest, "constraints": inside, **({"objectives": several} if several else {})}
-
-
-# ---- entrances: each takes what is said of some points, and gives their outcomes --------------------------
-
-
-def judged(text: bytes, study: Study) -> Outcome:
-    verdict = judge(text, "", study.config.reported)
-    return Outcome(0, 0, "", verdict.status, message=verdict.message, **verdict.fields)
-
-
-def report(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    found = []
-    for said in rows:
-        text = json.dumps(as_report(said)).encode()
-        outcome = judged(text, study)
-        ends = [outcome.objective, *outcome.objectives.values()]
-        adopted = adoptable(text, study.config.reported)
-        assert (adopted is not None) == any(map(math.isfinite, ends))
-        found.append(outcome)
-    return found
-
-
-def function(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    return [judged(document_of(as_report(said)).encode(), study) for said in rows]
-
-
-def placed(rows: list[Said]) -> list[Said]:
-    return [{"x": (i + 1) / 32, "y": 0.5, **said} for i, said in enumerate(rows)]
-
-
-def waits(study: Study) -> list[Outcome]:
-    found = sorted(study.entries(), key=lambda entry: entry.parameters["x"])
-    return [entry.outcome for entry in found if entry.outcome is not None]
-
-
-def tell_python(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    points = zip(placed([{}] * len(rows)), map(as_report, rows), strict=True)
-    session(study, folder).tell([{**point, **said} for point, said in points])
-    return waits(study)
-
-
-def tell_frame(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    import pandas
-
-    session(study, folder).tell(pandas.DataFrame(placed(rows)))
-    return waits(study)
-
-
-def tell_set(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    config = folder / f"{study.config.study}.yaml"
-    for said in placed(rows):
-        words = [f"{n}={json.dumps(v)}" for n, v in said.items()]
-        assert main(["tell", "--config", str(config), "--set", *words]) == 0
-    return waits(study)
-
-
-def cell(value: Any) -> str:
-    """Infinity as programs write it, and an empty cell for what is unknown."""
-    return "" if value != value else value if isinstance(value, str) else json.dumps(value)
-
-
-def table(folder: Path, rows: list[Said]) -> Path:
-    names = dict.fromkeys(n for said in placed(rows) for n in said)
-    with open(folder / "told.csv", "w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(names))
-        writer.writeheader()
-        writer.writerows({n: cell(v) for n, v in said.items()} for said in placed(rows))
-    return folder / "told.csv"
-
-
-def tell_file(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    config = folder / f"{study.config.study}.yaml"
-    assert main(["tell", "--config", str(config), str(table(folder, rows))]) == 0
-    return waits(study)
-
-
-def archived(study: Study) -> list[Outcome]:
-    batch = archive.read_batch(study.archive, 0, study.space)
-    assert not verify(study.archive)
-    pairs = zip(batch.proposals, archive.read_outcomes(study.archive, batch), strict=True)
-    return [outcome for _, outcome in sorted(pairs, key=lambda pair: pair[0].parameters["x"])]
-
-
-def import_csv(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    warm_start(study, table(folder, rows))
-    return archived(study)
-
-
-def import_parquet(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    parquet.write_table(pa.Table.from_pylist(placed(rows)), folder / "t.parquet")
-    warm_start(study, folder / "t.parquet")
-    return archived(study)
-
-
-def there_and_back(form: str, suffix: str) -> Callable[[Study, Path, list[Said]], list[Outcome]]:
-    def entrance(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-        import_csv(study, folder, rows)
-        export(study.archive, folder / f"out.{suffix}", form)
-        again = study_in(folder, "two" if "a" in rows[0] else "one", "again")
-        warm_start(again, folder / f"out.{suffix}")
-        return archived(again)
-
-    entrance.__name__ = f"exported_as_{form}"
-    return entrance
-
-
-def forked(study: Study, folder: Path, rows: list[Said]) -> list[Outcome]:
-    import_csv(study, folder, rows)
-    again = study_in(folder, "two" if "a" in rows[0] else "one", "again")
-    fork(again, study.archive)
-    return archived(again)
-
-
-EXPORTS = [there_and_back(*f) for f in (("csv", "csv"), ("parquet", "parquet"), ("optuna", "db"))]
-TABLES = [tell_file, import_csv, forked, *EXPORTS]
-ENTRANCES = [report, function, tell_python, tell_frame, tell_set, import_parquet, *TABLES]
+FORMS = (("csv", "csv"), ("parquet", "parquet"), ("optuna", "db"))
+TABLES = [tell_file, import_csv, forked, *(exported(*form) for form in FORMS)]
+ENTRANCES = [report, function, tell_dict, tell_frame, tell_set, import_parquet, *TABLES]
 # What changes of a good outcome, and the outcome: status, what is kept.
 Case = tuple[Said, str, Said]
 CASES: dict[str, dict[str, Case]] = {
@@ -219,9 +98,10 @@ def test_of_one_bad_part_the_rest_is_kept(tmp_path: Path, entrance: Any, kind: s
     if entrance in TABLES and "no objective" in cases:  # there a word says why
         _, status, kept = cases["no objective"]
         cases["no objective"] = ({"objective": NAN, "status": "invalid"}, status, kept)
-    study = study_in(tmp_path, kind)
     rows = [{**GOOD[kind], **changes} for changes, _, _ in cases.values()]
-    found = dict(zip(cases, entrance(study, tmp_path, rows), strict=True))
+    if entrance in TABLES:  # where an empty cell is what is unknown
+        rows = [{n: "" if v != v else v for n, v in row.items()} for row in rows]
+    found = dict(zip(cases, entrance(config_of(tmp_path, kind), rows), strict=True))
     assert {name: (o.status, known(o)) for name, o in found.items()} == {
         name: (status, kept) for name, (_, status, kept) in cases.items()
     }
@@ -230,42 +110,42 @@ def test_of_one_bad_part_the_rest_is_kept(tmp_path: Path, entrance: Any, kind: s
 
 
 def test_a_report_keeps_what_can_be_meant(tmp_path: Path) -> None:
-    study = study_in(tmp_path, "one")
+    config = config_of(tmp_path / "one", "one")
     for changes, kept in (
         ({"t": "hot"}, {"objective": 0.5, "u": 1.0}),
         ({"t": [1, 2]}, {"objective": 0.5, "u": 1.0}),
         ({"objective": "much"}, {"t": 300.0, "u": 1.0}),
     ):
-        (outcome,) = function(study, tmp_path, [{**GOOD["one"], **changes}])
+        (outcome,) = function(config, [{**GOOD["one"], **changes}])
         assert outcome.status == "invalid" and known(outcome) == kept
         assert outcome.message.startswith("unreadable outcome: ")
-    two = study_in(tmp_path, "two", "two")
+    two = config_of(tmp_path / "two", "two")
     for several in (
         {"a": 1.0},
         {"a": 1.0, "b": "much"},
         {"a": 1.0, "b": None},
         {"a": 1.0, "bb": 2},
     ):
-        (outcome,) = function(two, tmp_path, [{"c": True, "objectives": several}])
+        (outcome,) = function(two, [{"c": True, "objectives": several}])
         assert outcome.status == "invalid" and known(outcome) == {"a": 1.0, "c": 1}
 
 
 def test_large_metadata_leave_the_small_ones(tmp_path: Path) -> None:
-    study = study_in(tmp_path, "one")
+    config = config_of(tmp_path, "one")
     large = {
         "epochs": 9,
         "log": "x" * 30_000_000,
         "inner": {"small": 1, "list": list(range(4_000_000))},
     }
     for entrance in (function, tell_python):
-        (outcome,) = entrance(study, tmp_path, [{**GOOD["one"], "metadata": large}])
+        (outcome,) = entrance(config, [{**GOOD["one"], "metadata": large}])
         assert outcome.status == "ok" and outcome.objective == 0.5
         found = outcome.metadata
         assert found["epochs"] == 9 and found["inner"]["small"] == 1
         assert found["log"].startswith("[left out: ") and len(json.dumps(found)) < MOST_BYTES
     place = tmp_path / "outcome.json"
-    place.write_text(json.dumps({**as_report(GOOD["one"]), "metadata": large}))
-    verdict = judge_file(place, "", study.config.reported)
+    place.write_text(json.dumps({**as_report(load([config]), GOOD["one"]), "metadata": large}))
+    verdict = judge_file(place, "", load([config]).reported)
     assert verdict.status == "ok" and verdict.fields["metadata"]["epochs"] == 9
     assert verdict.fields["metadata"]["log"].startswith("[left out: ")
 
@@ -297,8 +177,10 @@ def test_the_known_one_of_two_teaches_its_own_model(tmp_path: Path, capsys) -> N
     # No front has a point that lacks an objective.
     assert main(["best", str(study.archive), "--json"]) == 0
     assert "50.0" not in (said := capsys.readouterr().out) and "-5.0" not in said
-    assert session(study, tmp_path).ask(4)  # the models are fitted, and a batch is chosen
-    assert main(["report", str(tmp_path / "parts.yaml")]) == 0
+    assert dngo.open(tmp_path / "config.yaml").ask(
+        4
+    )  # the models are fitted, and a batch is chosen
+    assert main(["report", str(tmp_path / "config.yaml")]) == 0
     assert main(["audit", "--all", "--json", str(study.archive)]) == 0
 
 
@@ -320,14 +202,14 @@ def test_an_unknown_constraint_hides_no_objective_and_no_point_is_feasible_by_it
     assert main(["best", str(study.archive), "--json"]) == 0
     best = json.loads(capsys.readouterr().out)
     assert "-3" not in json.dumps(best) and "-2" not in json.dumps(best)
-    assert session(study, tmp_path).ask(4)
+    assert dngo.open(tmp_path / "config.yaml").ask(4)
     page = tmp_path / "page.html"
-    assert main(["report", str(tmp_path / "parts.yaml"), "--html", str(page)]) == 0
+    assert main(["report", str(tmp_path / "config.yaml"), "--html", str(page)]) == 0
     page = page.read_text()
     assert "Infinity" not in page and "NaN," not in page
     capsys.readouterr()
     for name in ("status", "verify"):
-        assert main([name, str(tmp_path / "parts.yaml")]) == 0, capsys.readouterr().err
+        assert main([name, str(tmp_path / "config.yaml")]) == 0, capsys.readouterr().err
     capsys.readouterr()
     assert main(["audit", "--all", "--json", str(study.archive)]) == 0
     assert "Infinity" not in capsys.readouterr().out
@@ -339,7 +221,7 @@ def test_a_changed_bound_makes_no_unknown_constraint_known(tmp_path: Path) -> No
     study = begun(
         tmp_path, "one", [{"objective": float(i), "t": 300.0, "u": 1.0} for i in range(4)]
     )
-    one = session(study, tmp_path)
+    one = dngo.open(tmp_path / "config.yaml")
     (point,) = one.ask(1)
     one.tell(point, {"objective": -1.0, "constraints": {"t": NAN, "u": -1.0}})
     (point,) = one.ask(1)
@@ -351,6 +233,6 @@ def test_a_changed_bound_makes_no_unknown_constraint_known(tmp_path: Path) -> No
     now = archive.read_table(study.archive, thresholds=study.config.thresholds)
     assert now.status.tolist()[4:] == ["invalid", "infeasible"]
     # A fork that asks for the known one only knows the outcome as a whole.
-    again = study_in(tmp_path, "one", "again", constraints={"u": ">= -5"})
+    again = study_in(tmp_path, "one", study="again", constraints={"u": ">= -5"})
     fork(again, study.archive)
     assert archive.read_table(again.archive).status.tolist()[4:] == ["ok", "invalid"]

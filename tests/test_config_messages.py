@@ -48,9 +48,113 @@ MAPPING = "must be a mapping of keys to values"
 EMPTY = "is empty, but must be"
 NOT_YAML = "not valid YAML:"
 
+# Keys of the objective, which stands in the second line, and what is said of them.
+OBJECTIVES = {
+    "command: 3": "objective.command: must be text or a list, not 3; a list of one is [3]",
+    "command: {a: b}": "objective.command: must be text or a list, not a mapping of keys to values",
+    "command: [a, 3]": "objective.command.1: must be text, not 3; in quotes it is text: '3'",
+    "command: ''": "objective: command is empty",
+    "cmd: run": "objective.cmd: unknown key; did you mean 'command'?",
+    "callable: f.py": "objective.callable: must be module:function, not 'f.py'",
+    "callable: src/f.py:g": "objective.callable: must be module:function, not 'src/f.py:g'; did you mean 'src.f:g'?",
+    "command: run, direction: min": "objective.direction: must be one of minimize, maximize, not 'min'; did you mean 'minimize'?",
+    "command: run, time_limit: 1h": "objective.time_limit: must be a number, not '1h'; write seconds, without a unit",
+    "command: run, time_limit: 0": "objective.time_limit: must be greater than 0, not 0",
+    "command: run, memory_mb: 4 GB": "objective.memory_mb: must be an integer, not '4 GB'; leave out the unit",
+    "command: run, environment: {A: 3}": "objective.environment.A: must be text, not 3; in quotes it is text: '3'",
+    "command: run, environment: [A=3]": f"objective.environment: {MAPPING}, not [A=3]",
+    "command: run, strict: maybe": "objective.strict: must be true or false, not 'maybe'",
+    "command: run, timeout: 3": "objective.timeout: unknown key; did you mean 'time_limit'?",
+    "command: 'run \"x'": "objective.command: a quote is opened and not closed; give a list of words",
+    "callable: 'f.py:g'": "objective: callable must be module:function, without .py; did you mean 'f:g'?",
+    "command: 'true', working_directory: /nowhere": "objective.working_directory: there is no folder /nowhere",
+}
+# Keys of a parameter, in the third line.
+PARAMETERS = {
+    "type: categorical, choices: [a, =]": f"space.x.choices.1: = {SIGN}",
+    "type: categorical, choices: [a, 2024-01-31]": "space.x.choices.1: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
+    "type: categorical, choices: [a, null]": "space.x.choices.1: is empty; null and ~ are words in quotes",
+    "type: float, low: 0,5, high: 1": "space.x.5: unknown key; is this a decimal comma? Numbers have a point, as 0.5",
+    "low: 0, high: 1": "space.x: needs a type: float, int, categorical, ordinal, boolean or fixed",
+    "type: float, min: 0, high: 1": "space.x.min: unknown key; did you mean 'low'?",
+    "type: float, low: [0], high: 1": "space.x.low: must be a number, not [0]",
+    "type: float, low: false, high: 1": "space.x.low: must be a number, not false",
+    "type: float, low: .nan, high: 1": "space.x.low: must be a finite number, not nan",
+    "type: float, low: 0": "space.x: needs low and high, or a list of values",
+    "type: int, low: 0, high: 1.5": "space.x.high: must be an integer, not 1.5",
+    "type: int, low: 0, high: 1e30": "space.x.high: must be an integer of fewer digits, not 1e+30",
+    "type: int, values: 3": "space.x.values: must be a list, not 3; a list of one is [3]",
+    "type: int, values: []": "space.x.values: is empty; give it a value",
+    "type: categorical, choices: [a]": "space.x.choices: needs at least 2 values; for one write {type: fixed, value: a}",
+    "type: ordinal, values: [1]": "space.x.values: needs at least 2 values; for one write {type: fixed, value: 1}",
+    "type: categorical": "space.x.choices: is missing and must be given",
+    "type: boolean, default: yes": "space.x.default: must be true or false, not 'yes'",
+    "type: boolean, low: 0": "space.x.low: does nothing where type is boolean; it is for type float or int",
+    "type: float, low: 0, high: 1, prior: 0.5": f"space.x.prior: {MAPPING}, as {{value: 0.5}}, not 0.5",
+    "type: float, low: 0, high: 1, active_if: y": f"space.x.active_if: {MAPPING}, not 'y'",
+    "type: ordinal, values: [2, true, 'TRUE']": (
+        "space.x: true and 'TRUE' look alike in tables, files and commands; list one of them, or give "
+        "them other names"
+    ),
+    "type: float, low: 0, high: 1, prior: {value: true}": "space.x.prior.value: x never has the value true; it ranges from 0.0 to 1.0",
+}
+# A fourth line, and what is said of it.
+KEYS = {
+    "2024-01-31: 3": "configuration: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
+    "<<: 3": f"configuration: << {SIGN}",
+    "\titerations: 3": f"{NOT_YAML} begin lines with spaces, never with a tab",
+    "results: a: b": f"{NOT_YAML} a text with a colon and a space in it must stand in quotes",
+    "results: @a": f"{NOT_YAML} a word that begins with @ must stand in quotes",
+    "results: !a 3": f"{NOT_YAML} a word that begins with ! must stand in quotes",
+    "results: *a": f"{NOT_YAML} undefined alias 'a': a word that begins with * must stand in quotes",
+    "  iterations: 3": f"{NOT_YAML} this line is not indented like the lines around it",
+    "constraints: ['ok <= 3']": (
+        'constraints.ok <= 3: a constraint with a threshold is written {ok: "<= 3"}; what parameters must keep '
+        "stands in space_constraints"
+    ),
+    "constraints: ok <= 3": 'constraints: must be a list of names, or a mapping of names to bounds; write {ok: "<= 3"}',
+    "constraints: ok": "constraints: must be a list of names, or a mapping of names to bounds; write [ok]",
+    "constraints: {ok: 3}": "constraints.ok: must be true (a flag) or a bound such as '<= 350', not 3",
+    "constraints: {ok: false}": "constraints.ok: must be true (a flag) or a bound such as '<= 350', not false",
+    "constraints: {ok: '< 3'}": "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '< 3'",
+    "constraints: [3]": "constraints: each must be a name, or a name with a bound, not 3",
+    "constraints: [a b]": f"constraints.a b: {WORD}",
+    "space_constraints: x": "space_constraints: must be a list, not 'x'; a list of one is [x]",
+    "space_constraints: ['x or 1_0 < 2']": "space_constraints.0: 'x or 1_0 < 2': 1_0 is not a number; write 10",
+    "design: 20": f"design: {MAPPING}, as {{size: 20}}, not 20",
+    "early_stopping: yes": "early_stopping: must be true, false or a rule; 'yes' is text in YAML: write true",
+    "iterations: -1": "iterations: must be 0 or greater, not -1",
+    "iterations: 1.5": "iterations: must be an integer, not 1.5",
+    "iterations: true": "iterations: must be a number, not true",
+    "points_at_once: all": "points_at_once: must be an integer or auto, not 'all'",
+    "points_at_once: 0": "points_at_once: must be 1 or greater, or auto, not 0",
+    "stop: {probability: 1}": "stop.probability: must be less than 1, not 1",
+    "seed: 99999999999999999999": "seed: must be less than 9223372036854775808, not 99999999999999999999",
+    "surrogate: rf": f"surrogate: {KINDS} rf",
+    "surrogate: {kind: [gp]}": f"surrogate: {KINDS} ['gp']; did you mean 'gp'?",
+    "surrogate: 3": "surrogate: must be a kind, or a mapping of keys to values, not 3",
+    "surrogate: {networks: {layers: 99}}": "surrogate.networks.layers: must be 8 or less, not 99",
+    "acquisition: {per: a b}": (
+        "acquisition.per: must be duration, or the name of a number that the objective reports in its "
+        "metadata (letters, digits and _), not 'a b'"
+    ),
+    "classifier: step": f"classifier: {MAPPING}, as {{likelihood: step}}, not 'step'",
+    "resources: {evaluate: {mem_mb: [1]}}": "resources.evaluate.mem_mb: must be an integer, a number or text, not [1]",
+    "results: ''": "results: is empty; give it a value",
+    "transfer: a.h5": "transfer: must be a list, not 'a.h5'; a list of one is [a.h5]",
+    "optimum: low": "optimum: must be a number, not 'low'",
+    "archive: {surrogates: none}": "archive.surrogates: must be one of last, all, not 'none'",
+    "transfer: [a.h5]": "transfer: a.h5: there is no such archive",
+    "results: $HOME/a": "results: $HOME/a: $HOME is not replaced by a value; write ~",
+    "resources: {evaluate: {threads: many}}": "resources.evaluate.threads: must be an integer, 1 or greater, not 'many'",
+    "resources: {fit: {mem_mb: -1}}": "resources.fit.mem_mb: must be 0 or greater, not -1",
+    "resources: {fit: {threads: true}}": "resources.fit.threads: must be a number, not true",
+}
 # The text of a configuration, the line of the mistake, and what is said of it.
 WRONG: list[tuple[str, int, str]] = [
-    # ---- the name of the study, and words that YAML takes for something else
+    *((objective(keys), 2, said) for keys, said in OBJECTIVES.items()),
+    *((parameter(keys), 3, said) for keys, said in PARAMETERS.items()),
+    *((f"{WHOLE}{key}\n", 4, said) for key, said in KEYS.items()),
     ("study: 3\n", 1, "study: must be text, not 3; in quotes it is text: '3'"),
     ("study: true\n", 1, "study: must be text, not true; in quotes it is text: 'true'"),
     (
@@ -63,120 +167,19 @@ WRONG: list[tuple[str, int, str]] = [
     ("study: ~\n", 1, f"study: {EMPTY} text; null and ~ are words in quotes"),
     ("study: [a]\n", 1, "study: must be text, not [a]"),
     ("study: a b\n", 1, f"study: {STUDY}"),
-    (parameter("type: categorical, choices: [a, =]"), 3, f"space.x.choices.1: = {SIGN}"),
-    (
-        parameter("type: categorical, choices: [a, 2024-01-31]"),
-        3,
-        "space.x.choices.1: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
-    ),
-    (
-        parameter("type: categorical, choices: [a, null]"),
-        3,
-        "space.x.choices.1: is empty; null and ~ are words in quotes",
-    ),
-    (
-        WHOLE + "2024-01-31: 3\n",
-        4,
-        "configuration: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
-    ),
-    (WHOLE + "<<: 3\n", 4, f"configuration: << {SIGN}"),
     (WHOLE + "? [a]\n: 3\n", 4, "a key must be a word; write it in quotes if it is one"),
-    # ---- YAML
-    (WHOLE + "\titerations: 3\n", 4, f"{NOT_YAML} begin lines with spaces, never with a tab"),
-    (
-        WHOLE + "results: a: b\n",
-        4,
-        f"{NOT_YAML} a text with a colon and a space in it must stand in quotes",
-    ),
-    (WHOLE + "results: @a\n", 4, f"{NOT_YAML} a word that begins with @ must stand in quotes"),
-    (WHOLE + "results: !a 3\n", 4, f"{NOT_YAML} a word that begins with ! must stand in quotes"),
-    (
-        WHOLE + "results: *a\n",
-        4,
-        f"{NOT_YAML} undefined alias 'a': a word that begins with * must stand in quotes",
-    ),
-    (
-        WHOLE + "  iterations: 3\n",
-        4,
-        f"{NOT_YAML} this line is not indented like the lines around it",
-    ),
     (
         WHOLE + "iterations:3\n",
         5,
         f"{NOT_YAML} an earlier line has no `key: value` with a space after the colon",
     ),
     (WHOLE + "results: 'a\n", 5, f"{NOT_YAML} a quote is opened and not closed"),
-    # ---- the objective
     (
         "study: a\nobjective: run\n" + SPACE,
         2,
         f"objective: {MAPPING}, as {{command: run}}, not 'run'",
     ),
     ("study: a\nobjective:\n" + SPACE, 2, f"objective: {EMPTY} a mapping of keys to values"),
-    (
-        objective("command: 3"),
-        2,
-        "objective.command: must be text or a list, not 3; a list of one is [3]",
-    ),
-    (
-        objective("command: {a: b}"),
-        2,
-        "objective.command: must be text or a list, not a mapping of keys to values",
-    ),
-    (
-        objective("command: [a, 3]"),
-        2,
-        "objective.command.1: must be text, not 3; in quotes it is text: '3'",
-    ),
-    (objective("command: ''"), 2, "objective: command is empty"),
-    (objective("cmd: run"), 2, "objective.cmd: unknown key; did you mean 'command'?"),
-    (objective("callable: f.py"), 2, "objective.callable: must be module:function, not 'f.py'"),
-    (
-        objective("callable: src/f.py:g"),
-        2,
-        "objective.callable: must be module:function, not 'src/f.py:g'; did you mean 'src.f:g'?",
-    ),
-    (
-        objective("command: run, direction: min"),
-        2,
-        "objective.direction: must be one of minimize, maximize, not 'min'; did you mean 'minimize'?",
-    ),
-    (
-        objective("command: run, time_limit: 1h"),
-        2,
-        "objective.time_limit: must be a number, not '1h'; write seconds, without a unit",
-    ),
-    (
-        objective("command: run, time_limit: 0"),
-        2,
-        "objective.time_limit: must be greater than 0, not 0",
-    ),
-    (
-        objective("command: run, memory_mb: 4 GB"),
-        2,
-        "objective.memory_mb: must be an integer, not '4 GB'; leave out the unit",
-    ),
-    (
-        objective("command: run, environment: {A: 3}"),
-        2,
-        "objective.environment.A: must be text, not 3; in quotes it is text: '3'",
-    ),
-    (
-        objective("command: run, environment: [A=3]"),
-        2,
-        f"objective.environment: {MAPPING}, not [A=3]",
-    ),
-    (
-        objective("command: run, strict: maybe"),
-        2,
-        "objective.strict: must be true or false, not 'maybe'",
-    ),
-    (
-        objective("command: run, timeout: 3"),
-        2,
-        "objective.timeout: unknown key; did you mean 'time_limit'?",
-    ),
-    # ---- words of other packages and of schedulers
     *(
         (f"{HEAD}{SPACE}{word}: 3\n", 4, f"{word}: unknown key; did you mean '{meant}'?")
         for word, meant in [
@@ -192,12 +195,6 @@ WRONG: list[tuple[str, int, str]] = [
         4,
         "resources.evaluate.mem_mb: must be an integer, of megabytes, not '4 GB'",
     ),
-    (
-        parameter("type: float, low: 0,5, high: 1"),
-        3,
-        "space.x.5: unknown key; is this a decimal comma? Numbers have a point, as 0.5",
-    ),
-    # ---- the space
     (
         HEAD + "space: []\n",
         3,
@@ -230,111 +227,6 @@ WRONG: list[tuple[str, int, str]] = [
         ]
     ),
     (
-        parameter("low: 0, high: 1"),
-        3,
-        "space.x: needs a type: float, int, categorical, ordinal, boolean or fixed",
-    ),
-    (parameter("type: float, min: 0, high: 1"), 3, "space.x.min: unknown key; did you mean 'low'?"),
-    (parameter("type: float, low: [0], high: 1"), 3, "space.x.low: must be a number, not [0]"),
-    (parameter("type: float, low: false, high: 1"), 3, "space.x.low: must be a number, not false"),
-    (
-        parameter("type: float, low: .nan, high: 1"),
-        3,
-        "space.x.low: must be a finite number, not nan",
-    ),
-    (parameter("type: float, low: 0"), 3, "space.x: needs low and high, or a list of values"),
-    (parameter("type: int, low: 0, high: 1.5"), 3, "space.x.high: must be an integer, not 1.5"),
-    (
-        parameter("type: int, low: 0, high: 1e30"),
-        3,
-        "space.x.high: must be an integer of fewer digits, not 1e+30",
-    ),
-    (
-        parameter("type: int, values: 3"),
-        3,
-        "space.x.values: must be a list, not 3; a list of one is [3]",
-    ),
-    (parameter("type: int, values: []"), 3, "space.x.values: is empty; give it a value"),
-    (
-        parameter("type: categorical, choices: [a]"),
-        3,
-        "space.x.choices: needs at least 2 values; for one write {type: fixed, value: a}",
-    ),
-    (
-        parameter("type: ordinal, values: [1]"),
-        3,
-        "space.x.values: needs at least 2 values; for one write {type: fixed, value: 1}",
-    ),
-    (parameter("type: categorical"), 3, "space.x.choices: is missing and must be given"),
-    (
-        parameter("type: boolean, default: yes"),
-        3,
-        "space.x.default: must be true or false, not 'yes'",
-    ),
-    (
-        parameter("type: boolean, low: 0"),
-        3,
-        "space.x.low: does nothing where type is boolean; it is for type float or int",
-    ),
-    (
-        parameter("type: float, low: 0, high: 1, prior: 0.5"),
-        3,
-        f"space.x.prior: {MAPPING}, as {{value: 0.5}}, not 0.5",
-    ),
-    (
-        parameter("type: float, low: 0, high: 1, active_if: y"),
-        3,
-        f"space.x.active_if: {MAPPING}, not 'y'",
-    ),
-    # ---- constraints
-    (
-        WHOLE + "constraints: ['ok <= 3']\n",
-        4,
-        'constraints.ok <= 3: a constraint with a threshold is written {ok: "<= 3"}; what parameters must keep '
-        "stands in space_constraints",
-    ),
-    (
-        WHOLE + "constraints: ok <= 3\n",
-        4,
-        'constraints: must be a list of names, or a mapping of names to bounds; write {ok: "<= 3"}',
-    ),
-    (
-        WHOLE + "constraints: ok\n",
-        4,
-        "constraints: must be a list of names, or a mapping of names to bounds; write [ok]",
-    ),
-    (
-        WHOLE + "constraints: {ok: 3}\n",
-        4,
-        "constraints.ok: must be true (a flag) or a bound such as '<= 350', not 3",
-    ),
-    (
-        WHOLE + "constraints: {ok: false}\n",
-        4,
-        "constraints.ok: must be true (a flag) or a bound such as '<= 350', not false",
-    ),
-    (
-        WHOLE + "constraints: {ok: '< 3'}\n",
-        4,
-        "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '< 3'",
-    ),
-    (
-        WHOLE + "constraints: [3]\n",
-        4,
-        "constraints: each must be a name, or a name with a bound, not 3",
-    ),
-    (WHOLE + "constraints: [a b]\n", 4, f"constraints.a b: {WORD}"),
-    (
-        WHOLE + "space_constraints: x\n",
-        4,
-        "space_constraints: must be a list, not 'x'; a list of one is [x]",
-    ),
-    (
-        WHOLE + "space_constraints: ['x or 1_0 < 2']\n",
-        4,
-        "space_constraints.0: 'x or 1_0 < 2': 1_0 is not a number; write 10",
-    ),
-    (
         HEAD
         + "space: {x: {type: boolean}, f: {type: fixed, value: 4}}\n"
         + "space_constraints: ['x and f == 5']\n",
@@ -342,116 +234,9 @@ WRONG: list[tuple[str, int, str]] = [
         "space_constraints.0: 'x and f == 5' never holds with the fixed values",
     ),
     (
-        parameter("type: ordinal, values: [2, true, 'TRUE']"),
-        3,
-        "space.x: true and 'TRUE' look alike in tables, files and commands; list one of them, or give "
-        "them other names",
-    ),
-    # ---- how long, and how
-    (WHOLE + "design: 20\n", 4, f"design: {MAPPING}, as {{size: 20}}, not 20"),
-    (
-        WHOLE + "early_stopping: yes\n",
-        4,
-        "early_stopping: must be true, false or a rule; 'yes' is text in YAML: write true",
-    ),
-    (WHOLE + "iterations: -1\n", 4, "iterations: must be 0 or greater, not -1"),
-    (WHOLE + "iterations: 1.5\n", 4, "iterations: must be an integer, not 1.5"),
-    (WHOLE + "iterations: true\n", 4, "iterations: must be a number, not true"),
-    (WHOLE + "points_at_once: all\n", 4, "points_at_once: must be an integer or auto, not 'all'"),
-    (WHOLE + "points_at_once: 0\n", 4, "points_at_once: must be 1 or greater, or auto, not 0"),
-    (WHOLE + "stop: {probability: 1}\n", 4, "stop.probability: must be less than 1, not 1"),
-    (
-        WHOLE + "seed: 99999999999999999999\n",
-        4,
-        "seed: must be less than 9223372036854775808, not 99999999999999999999",
-    ),
-    (WHOLE + "surrogate: rf\n", 4, f"surrogate: {KINDS} rf"),
-    (WHOLE + "surrogate: {kind: [gp]}\n", 4, f"surrogate: {KINDS} ['gp']; did you mean 'gp'?"),
-    (
-        WHOLE + "surrogate: 3\n",
-        4,
-        "surrogate: must be a kind, or a mapping of keys to values, not 3",
-    ),
-    (
-        WHOLE + "surrogate: {networks: {layers: 99}}\n",
-        4,
-        "surrogate.networks.layers: must be 8 or less, not 99",
-    ),
-    (
-        WHOLE + "acquisition: {per: a b}\n",
-        4,
-        "acquisition.per: must be duration, or the name of a number that the objective reports in its "
-        "metadata (letters, digits and _), not 'a b'",
-    ),
-    (
-        WHOLE + "classifier: step\n",
-        4,
-        f"classifier: {MAPPING}, as {{likelihood: step}}, not 'step'",
-    ),
-    (
-        WHOLE + "resources: {evaluate: {mem_mb: [1]}}\n",
-        4,
-        "resources.evaluate.mem_mb: must be an integer, a number or text, not [1]",
-    ),
-    (WHOLE + "results: ''\n", 4, "results: is empty; give it a value"),
-    (
-        WHOLE + "transfer: a.h5\n",
-        4,
-        "transfer: must be a list, not 'a.h5'; a list of one is [a.h5]",
-    ),
-    (WHOLE + "optimum: low\n", 4, "optimum: must be a number, not 'low'"),
-    (
-        WHOLE + "archive: {surrogates: none}\n",
-        4,
-        "archive.surrogates: must be one of last, all, not 'none'",
-    ),
-    # ---- what is found out by looking at the files
-    (
-        objective("command: 'run \"x'"),
-        2,
-        "objective.command: a quote is opened and not closed; give a list of words",
-    ),
-    (
-        objective("callable: 'f.py:g'"),
-        2,
-        "objective: callable must be module:function, without .py; did you mean 'f:g'?",
-    ),
-    (
-        objective("command: 'true', working_directory: /nowhere"),
-        2,
-        "objective.working_directory: there is no folder /nowhere",
-    ),
-    (WHOLE + "transfer: [a.h5]\n", 4, "transfer: a.h5: there is no such archive"),
-    (
-        WHOLE + "results: $HOME/a\n",
-        4,
-        "results: $HOME/a: $HOME is not replaced by a value; write ~",
-    ),
-    # ---- between keys
-    (
         HEAD + "space: {x: {type: boolean, active_if: {y: 1}}, y: {type: boolean}}\n",
         3,
         "space.x.active_if.y: y never has the value 1; it is true or false",
-    ),
-    (
-        parameter("type: float, low: 0, high: 1, prior: {value: true}"),
-        3,
-        "space.x.prior.value: x never has the value true; it ranges from 0.0 to 1.0",
-    ),
-    (
-        WHOLE + "resources: {evaluate: {threads: many}}\n",
-        4,
-        "resources.evaluate.threads: must be an integer, 1 or greater, not 'many'",
-    ),
-    (
-        WHOLE + "resources: {fit: {mem_mb: -1}}\n",
-        4,
-        "resources.fit.mem_mb: must be 0 or greater, not -1",
-    ),
-    (
-        WHOLE + "resources: {fit: {threads: true}}\n",
-        4,
-        "resources.fit.threads: must be a number, not true",
     ),
 ]
 

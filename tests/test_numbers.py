@@ -69,18 +69,12 @@ def test_an_answer_to_init_is_a_range_of_numbers_or_choices() -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [
-        (
-            "choices: [2024_10, 2024_11]",
-            "2024_10 is a number in YAML; write it in quotes if it is a word; write 202410 if",
-        ),
-        (
-            "choices: [a, 007]",
-            "choices.1: 007 is a number in YAML; write it in quotes if it is a word; write 7 if",
-        ),
-        ("choices: [1_0.005, b]", "write 10.005 if it is meant to be one"),
-        ("choices: ['2024_10', '007', 1.005, 0, 0.5]", ""),
-    ],
+    {
+        "choices: [2024_10, 2024_11]": "2024_10 is a number in YAML; write it in quotes if it is a word; write 202410 if",
+        "choices: [a, 007]": "choices.1: 007 is a number in YAML; write it in quotes if it is a word; write 7 if",
+        "choices: [1_0.005, b]": "write 10.005 if it is meant to be one",
+        "choices: ['2024_10', '007', 1.005, 0, 0.5]": "",
+    }.items(),
 )
 def test_a_number_in_yaml_is_one_for_everybody(tmp_path: Path, line: str, message: str) -> None:
     config = tmp_path / "c.yaml"

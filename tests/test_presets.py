@@ -142,15 +142,12 @@ def test_keys_beside_a_preset_take_the_place_of_its_own(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("preset: dngo-2105\n", "config.yaml:5: preset: must be one of dngo, dngo-2015"),
-        ("preset: [dngo-2015]\n", "config.yaml:5: preset: must be text"),
-        (
-            "preset: bohamiann-2016-transfer\n",
-            "config.yaml:5: preset: bohamiann-2016-transfer needs",
-        ),
-        ("preset: dngo-2015\nsurrogate: {widht: 3}\n", "config.yaml:6: surrogate.widht"),
-    ],
+    {
+        "preset: dngo-2105\n": "config.yaml:5: preset: must be one of dngo, dngo-2015",
+        "preset: [dngo-2015]\n": "config.yaml:5: preset: must be text",
+        "preset: bohamiann-2016-transfer\n": "config.yaml:5: preset: bohamiann-2016-transfer needs",
+        "preset: dngo-2015\nsurrogate: {widht: 3}\n": "config.yaml:6: surrogate.widht",
+    }.items(),
 )
 def test_a_mistake_beside_a_preset_is_one_line(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UserError) as error:

@@ -157,6 +157,13 @@ def toy(tmp_path: Path):
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a test, as the one in which everything is typed."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def mine(tmp_path: Path) -> Mine:
     return Mine(tmp_path)
 

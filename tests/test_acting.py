@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 import refusing
+from running import serving
 from toy import QUICK_STUDY
 from waiting import until
 
@@ -68,20 +70,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[Any], Server]]:
-    begun = []
-
-    def begin(shown: Any) -> Server:
-        server = Server(shown, 0)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        begun.append((server, thread))
-        return server
-
-    yield begin
-    for server, thread in begun:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with contextlib.ExitStack() as stack:
+        yield lambda shown: stack.enter_context(serving(shown))
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import ran
 from test_entering import replays, study_of
 from toy import ROOT, Toy, advance
 
@@ -247,25 +246,6 @@ def test_a_list_of_two_numbers_is_a_choice_and_says_so() -> None:
         dngo.create(None, {"x": dngo.Choice([0, 1]), "y": [1, 2, 4], "z": ["a", "b"]})
     with pytest.raises(UserError, match="several objectives of one point are a dict by name"):
         session.tell(session.ask(1), [1.0, 2.0])
-
-
-def test_importing_is_light_and_says_what_there_is() -> None:
-    code = (
-        "import sys, dngo; assert {'open', 'Session', 'UserError'} <= set(dir(dngo)); "
-        "print(*[m for m in ('numpy', 'pandas', 'torch', 'h5py', 'pydantic') if m in sys.modules])"
-    )
-    found = ran([sys.executable, "-c", code], check=True)
-    assert found.stdout.strip() == ""
-
-
-def test_a_study_without_networks_imports_no_torch() -> None:
-    code = (
-        "import sys, dngo; s = dngo.create(None, {'x': (0, 1)}, surrogate='gp'); p = s.ask(6)\n"
-        "s.tell(p, [q.parameters['x'] for q in p]); s.ask(1); s.best(); repr(s)\n"
-        "print('torch' in sys.modules)"
-    )
-    found = ran([sys.executable, "-c", code], check=True)
-    assert found.stdout.strip() == "False"
 
 
 def test_the_report_and_its_figures_from_python(both, tmp_path: Path, monkeypatch) -> None:

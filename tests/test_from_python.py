@@ -29,6 +29,8 @@ from dngo.cli import main
 from dngo.errors import UserError
 from dngo.replay import replay
 
+pytestmark = pytest.mark.usefixtures("here")
+
 SPACE = {"x": (0, 1), "y": (0, 1)}
 CHEAP: dict[str, Any] = {"acquisition": "random", "folder": "studies"}
 FAST = "surrogate='gp', classifier={'networks': {'steps': 20, 'epochs': 1}}"
@@ -51,11 +53,6 @@ if __name__ == "__main__":
     best = study.best()
     print(best.objective, sorted(best.parameters))
 """
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def start(text: str, **options: Any) -> subprocess.Popen[str]:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -177,42 +176,46 @@ def test_conda_environments_have_what_their_stage_imports(environment: str, modu
     assert needed <= there
 
 
-def test_evaluate_and_merge_import_no_torch_and_little_else() -> None:
-    """Each job pays for what it imports; modules are counted, as seconds are another machine's."""
-    code = (
-        "import sys\nimport dngo.workflow.job\n"
-        "assert not {'torch', 'scipy', 'plotly', 'sklearn'} & set(sys.modules)\n"
-        "print(len(sys.modules))"
-    )
-    done = ran([sys.executable, "-c", code], check=True)
-    assert int(done.stdout) < 650  # 567 in 0.3.0
+FIT = """import numpy as np
+from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates.settings import SurrogateSettings
+x = np.random.default_rng(0).random((40, 2))
+few = SurrogateSettings(kind="KIND", networks={"steps": 5, "epochs": 0})
+fit_model(TrainingData(x, x[:, 0]), few, rng=np.random.default_rng(0))
+"""
+POINTS = """import dngo
+study = dngo.minimize(lambda x, y: x + y, {"x": (0, 1), "y": (0, 1)}, 10, name=None, workers=0)
+study = dngo.create(None, {"x": (0, 1)}, surrogate="gp")
+study.tell(points := study.ask(6), [p.parameters["x"] for p in points])
+study.ask(1), study.best(), repr(study)
+"""
+# What is done, and what must not be imported for it: each job and command pays for what it imports.
+LIGHT = {
+    "a job": ("import dngo.workflow.job", "torch scipy plotly sklearn"),
+    "the Snakefile": ("import dngo.workflow.dag", "torch scipy plotly pandas"),
+    "the end of a batch": ("import dngo.report", "scipy"),
+    "the end of a run": ("import dngo.acquisition.outlook, dngo.surrogates.nearby", "scipy.stats"),
+    "the package": (
+        "import dngo; assert {'open', 'Session', 'UserError'} <= {*dir(dngo)}",
+        "numpy pandas torch h5py pydantic",
+    ),
+    "settings": (
+        "import dngo.surrogates.settings, dngo.acquisition.settings",
+        "torch h5py scipy",
+    ),
+    "few points, or a process": (POINTS, "torch"),
+    "a fit by the default": (FIT.replace("KIND", "auto"), "dngo.papers dngo.rivals"),
+    "a fit of networks": (FIT.replace("KIND", "adaptive_basis"), "torch._dynamo"),
+}
 
 
-def test_the_snakefile_imports_nothing_heavy() -> None:
-    code = "import sys, dngo.workflow.dag; assert not {'torch', 'scipy', 'plotly', 'pandas'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_what_ends_a_batch_or_a_run_imports_no_more_than_it_needs() -> None:
-    """A merge needs no SciPy; the words at the end of a run need no `scipy.stats`, which takes half a second."""
-    code = (
-        "import sys, dngo.report; assert 'scipy' not in sys.modules\n"
-        "import dngo.acquisition.outlook, dngo.surrogates.model, dngo.surrogates.nearby\n"
-        "assert 'scipy.stats' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.full
-def test_the_first_points_of_a_function_need_no_torch(tmp_path: Path) -> None:
-    """It takes seconds to import, and trains networks alone, which a few points do not need."""
-    code = (
-        "import sys, dngo\n"
-        "def f(x, y): return (x - 0.3) ** 2 + (y - 0.6) ** 2\n"
-        "study = dngo.minimize(f, {'x': (0, 1), 'y': (0, 1)}, 10, workers=0)\n"
-        "assert len(study.table()) == 10 and 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+@pytest.mark.parametrize("what", LIGHT)
+def test_nothing_imports_more_than_it_needs(what: str, tmp_path: Path) -> None:
+    code, heavy = LIGHT[what]
+    code += f"\nimport sys; print(len(sys.modules), *({set(heavy.split())} & sys.modules.keys()))"
+    number, *found = ran([sys.executable, "-c", code], check=True, cwd=tmp_path).stdout.split()
+    assert found == []
+    assert what != "a job" or int(number) < 650  # 567 in 0.3.0
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import installed
 from toy import advance
 
 from dngo import archive
@@ -77,11 +78,7 @@ SPACE = """space:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in which such a package lies installed."""
     site = tmp_path_factory.mktemp("plugin")
-    installed = site / "waves-1.dist-info"
-    installed.mkdir()
-    (site / "waves.py").write_text(MODULE)
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: waves\nVersion: 1\n")
-    (installed / "entry_points.txt").write_text(ENTRY_POINTS)
+    installed(site, "waves", MODULE, ENTRY_POINTS)
     sys.path.append(str(site))
     yield site
     sys.path.remove(str(site))

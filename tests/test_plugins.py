@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
-from running import ran
+from running import installed, ran
 from toy import ROOT
 
 from dngo.archive import read_table
@@ -74,11 +74,7 @@ else:
 
 
 def test_another_package_adds_a_training_and_cannot_take_a_name(tmp_path) -> None:
-    (tmp_path / "added.py").write_text(ADDED)
-    info = tmp_path / "added-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
+    installed(tmp_path, "added", ADDED, POINTS)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{USE}"
     done = ran([sys.executable, "-c", code], cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -93,11 +89,7 @@ def write(archive, output):
 
 
 def test_another_package_adds_an_export(tmp_path, small) -> None:
-    (tmp_path / "added.py").write_text(WRITES)
-    info = tmp_path / "added-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dngo.exports]\nplain = added:write\n")
+    installed(tmp_path, "added", WRITES, "[dngo.exports]\nplain = added:write\n")
     words = ["export", "--format", "plain", "--output", tmp_path / "found.txt", small.paths.archive]
     done = ran(
         [sys.executable, "-m", "dngo", *map(str, words)],
@@ -124,13 +116,7 @@ def fail(view):
 
 
 def test_another_package_adds_a_figure_to_the_report(tmp_path, small) -> None:
-    (tmp_path / "drawn.py").write_text(DRAWS)
-    info = tmp_path / "drawn-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: drawn\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[dngo.figures]\nraw = drawn:draw\nbroken = drawn:fail\n"
-    )
+    installed(tmp_path, "drawn", DRAWS, "[dngo.figures]\nraw = drawn:draw\nbroken = drawn:fail\n")
     code = f"""
 from pathlib import Path
 from dngo.report.data import View
@@ -144,22 +130,4 @@ assert "ZeroDivisionError: on purpose" in found["broken"].caption
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
     )
-    assert done.returncode == 0, done.stderr
-
-
-def test_rooms_of_published_methods_are_not_loaded_by_the_default() -> None:
-    code = """
-import sys
-import numpy as np
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import Auto
-from dngo.acquisition.settings import Mcei
-
-x = np.random.default_rng(0).random((40, 2))
-fit_model(TrainingData(x, x[:, 0]), Auto(networks={"steps": 5}), rng=np.random.default_rng(0))
-Mcei().stages()
-found = [name for name in sys.modules if name.startswith(("dngo.papers", "dngo.rivals"))]
-assert found == [], found
-"""
-    done = ran([sys.executable, "-c", code], cwd=ROOT)
     assert done.returncode == 0, done.stderr

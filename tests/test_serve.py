@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from running import serving
 from waiting import until
 
 from dngo.report import serve
@@ -29,13 +30,8 @@ from dngo.study import Study
 
 @pytest.fixture
 def server(small: Study) -> Iterator[Server]:
-    server = Server(small, 0)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(small) as server:
+        yield server
 
 
 def ask(server: Server, path: str, host: str = "", method: str = "GET") -> tuple[int, str]:
@@ -209,13 +205,8 @@ def shelf(small: Study, tmp_path: Path) -> Iterator[Server]:
     claim.write_text("{}")
     (tmp_path / "torn/synthetic/archive.h5").write_bytes(b"no archive")
     (tmp_path / "notes.txt").write_text("mine")
-    server = Server(Many(tmp_path), 0)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Many(tmp_path)) as server:
+        yield server
 
 
 def test_a_folder_is_a_list_of_its_studies_each_one_click_away(

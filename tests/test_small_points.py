@@ -15,16 +15,13 @@ from dngo.config import Config, validate
 from dngo.errors import UserError
 from dngo.exchange import package
 
+pytestmark = pytest.mark.usefixtures("here")
+
 GIVEN: dict[str, Any] = {
     "study": "s",
     "objective": {"command": "true"},
     "space": {"x": {"type": "float", "low": 0, "high": 1}},
 }
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def config(**more: Any) -> Config:

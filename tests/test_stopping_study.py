@@ -33,13 +33,10 @@ from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
 from dngo.surrogates import Model, TargetScale
 
+pytestmark = pytest.mark.usefixtures("here")
+
 CHEAP: dict[str, Any] = {"acquisition": "random", "folder": "studies", "batch_size": 8}
 FAST: dict[str, Any] = {**QUICK_STUDY, "classifier": {"networks": {"steps": 20, "epochs": 1}}}
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def trained(x: float) -> float:

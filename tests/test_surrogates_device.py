@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -45,20 +43,6 @@ def test_a_gpu_predicts_what_the_processor_does(kind: str, near: float):
 def test_no_gpu_is_one_line(kind: str):
     with pytest.raises(UserError, match=r"sees no GPU on .*; give the fit a GPU"):
         fitted(kind, "cuda")
-
-
-def test_a_fit_loads_no_compiler():
-    """Which torch's own optimizers, and its switch for deterministic algorithms, do."""
-    code = (
-        "import sys\nimport numpy as np\n"
-        "from dngo.surrogates import TrainingData, fit_model\n"
-        "from dngo.surrogates.settings import SurrogateSettings\n"
-        "x = np.random.default_rng(0).random((30, 2))\n"
-        "few = SurrogateSettings(kind='adaptive_basis', networks={'steps': 20, 'epochs': 0})\n"
-        "fit_model(TrainingData(x=x, y=x[:, 0]), few, rng=np.random.default_rng(1))\n"
-        "assert 'torch' in sys.modules and 'torch._dynamo' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 STUDY = {

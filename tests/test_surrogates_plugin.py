@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from running import installed
 from toy import FEW, Toy, advance
 
 from dngo import archive
@@ -72,14 +73,11 @@ class NearestNeighbour(SurrogateKind):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The package, installed in a folder of its own."""
     folder = tmp_path_factory.mktemp("site")
-    installed = folder / "neighbour-1.dist-info"
-    installed.mkdir(parents=True)
-    (folder / "neighbour.py").write_text(MODULE)
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: neighbour\nVersion: 1\n")
-    (installed / "entry_points.txt").write_text(
+    points = (
         "[dngo.surrogates]\nnearest = neighbour:NearestNeighbour\n"
         "[dngo.components]\nnearest_neighbour = neighbour:Neighbour\n"
     )
+    installed(folder, "neighbour", MODULE, points)
     sys.path.append(str(folder))
     try:
         yield

@@ -23,17 +23,14 @@ from dngo.report.live import promised
 from dngo.thresholds import Reported
 from dngo.units import Units
 
+pytestmark = pytest.mark.usefixtures("here")
+
 SPACE = {"x": (0, 1), "y": (0, 1)}
 LOG: dict[str, Any] = {"objective": {"scale": "log"}}
 
 
 def decades(x: float, y: float) -> float:
     return math.exp(20 * (x - 0.3) ** 2 + 5 * y)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

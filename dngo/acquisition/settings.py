@@ -30,8 +30,8 @@ class Acquisition(BaseModel):
 
     A package, this one as well, adds a kind by an entry point of the group `dngo.acquisition`, of the
     kind's name, that leads to a subclass: of `Modelled` if it asks a surrogate, else of this with
-    `is_baseline`. Its stages do what `dngo.acquisition.Stage` says. tests/test_acquisition_plugin.py
-    is an example.
+    `is_baseline`. Its stages do what `dngo.acquisition.Stage` says. CONTRIBUTING.md has an
+    example.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -84,26 +84,6 @@ def test_along_the_axes_a_quadratic_is_a_sum(steepness):
         np.testing.assert_allclose(along / np.outer(sizes, sizes), np.eye(4), atol=0.01)
 
 
-def test_a_turned_sum_is_seen_along_its_own_axes(monkeypatch):
-    """Ripples along turned axes: along the inputs they look like noise."""
-    rng = np.random.default_rng(1)
-    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-
-    def ripples(x: np.ndarray) -> np.ndarray:
-        z = (x - 0.4) @ turn
-        return np.asarray(z**2 @ [10.0, 20.0, 40.0] - np.cos(20 * z).sum(axis=1))
-
-    x, others, unknown = rng.random((200, 3)), rng.random((200, 3)), np.full(200, np.nan)
-
-    def correlation() -> float:
-        near = Nearby.fit(x, ripples(x), unknown, rng=np.random.default_rng(2))
-        return float(np.corrcoef(near.function(others)[0], ripples(others))[0, 1])
-
-    assert correlation() > 0.995
-    monkeypatch.setattr("dngo.surrogates.nearby.likeliest_quadratic", lambda t, targets: None)
-    assert correlation() < 0.985
-
-
 @pytest.mark.filterwarnings("error")
 def test_points_that_share_the_values_of_an_input_are_seen_along_axes():
     """In a small region an integer has one value: an axis along it has no extent to be scaled by."""
@@ -226,41 +206,6 @@ def test_what_is_left_out_is_predicted_as_if_it_had_not_been_known():
         deviation = np.sqrt(covariance[i, i] - across @ covariance[others, i])
         known = norm.logpdf(targets[i], across @ targets[others], deviation)
         assert found[i] == pytest.approx(known, abs=1e-6)
-
-
-def _lowest(function, noise: float = 0.0) -> RegionModel:
-    """The region's model after 60 points anywhere and 100 near the lowest of a function in three inputs."""
-    space, rng = cube(3), np.random.default_rng(3)
-    v = rng.random((60, 3))
-    near = v[np.argmin(function(v))] + 0.1 * rng.standard_normal((100, 3))
-    v = np.concatenate([v, np.clip(near, 0, 1)])
-    y = function(v) + noise * rng.standard_normal(len(v))
-    history = History(v, y)
-    region = Region(int(np.argmin(y)), 0.2)
-    model = RegionModel.fit(space, history, region, rng, is_first=True)
-    return model.with_lowest(rng)
-
-
-def test_a_floor_between_walls_has_a_model_of_its_own():
-    """This model is used only if the model of all points knows the walls and not the floor."""
-
-    def walled(v):
-        z = 4 * (v - 0.4) @ np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
-        return (z**2 * np.where(z > 0, 1e4, 1.0)).sum(axis=1)
-
-    model = _lowest(walled)
-    assert model.lowest is not None
-    assert len(model.lowest.rows) == 32
-    assert set(model.lowest.rows) < set(model.rows)
-    v = np.random.default_rng(5).uniform(-0.08, 0, (400, 3))  # in the floor: below the corner
-    v = 0.4 + v @ np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0].T
-    missed = [
-        np.abs(each.near.function(model.space.encode(v))[0] - walled(v)).mean()
-        for each in (model.lowest, model)
-    ]
-    assert missed[0] < 0.5 * missed[1]
-    assert _lowest(walled, noise=200.0).lowest is None
-    assert _lowest(lambda v: np.sin(6 * v).sum(axis=1)).lowest is None
 
 
 def _one_region(*words, **named):

@@ -1,17 +1,14 @@
 """Categories: their levels have no order and no distance, in models and in searches alike."""
 
 import numpy as np
-import pytest
 
 from dngo.acquisition import History, propose_batch
-from dngo.acquisition.candidates import everything, neighbours
-from dngo.acquisition.minima import Box
+from dngo.acquisition.candidates import everything
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing
 from dngo.space import Space
 from dngo.space.parameters import Categorical, Float
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.kernels import correlation
 from dngo.surrogates.settings import SurrogateSettings
 
 
@@ -71,35 +68,12 @@ def test_levels_that_nobody_has_seen_are_all_alike():
     np.testing.assert_allclose(std, std[0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", ["matern52", "matern32", "squared_exponential"])
-def test_inputs_left_out_of_a_kernel_count_by_their_distance(kernel):
-    rng = np.random.default_rng(0)
-    a, b = rng.random((6, 5)), rng.random((4, 5))
-    b[:, 3:] = 0.0
-    further = np.square(a[:, 3:]).sum(axis=1, keepdims=True)
-    found = correlation(kernel, a[:, :3], b[:, :3], further)
-    np.testing.assert_allclose(found, correlation(kernel, a, b), rtol=1e-12)
-
-
 def test_no_level_is_near_another():
     box = space(300)
     spacing = Spacing(box, History(np.array([[7.0]]), np.zeros(1)), 0.01)
     spacing.add(np.array([[10.0]]))
     assert spacing.first(np.array([[10.0], [11.0]])) == 1
     assert spacing.among(np.array([[9.0], [11.0]])).allowed.all()
-
-
-def test_a_box_around_a_point_has_all_levels():
-    box = space(50, numbers=1)
-    inside = Box.around(box, np.array([[0.5, 20.0]]), 0.1).clip(np.array([[0.9, 49.0], [0.5, 0.0]]))
-    np.testing.assert_allclose(inside, [[0.6, 49.0], [0.5, 0.0]])
-
-
-def test_all_levels_of_a_long_list_have_neighbours_among_the_candidates():
-    box = space(1000, numbers=1)
-    found = neighbours(box, np.array([[0.5, 0.0]]))[:, 1]
-    assert np.ptp(found) > 950
-    assert len(found) < 300
 
 
 CHOICES = Space(

@@ -96,6 +96,9 @@ PARAMETERS = {
         "space.x: true and 'TRUE' look alike in tables, files and commands; list one of them, or give "
         "them other names"
     ),
+    "type: float, low: 0, high: 1, prior: {value: 2}": "space.x.prior.value: x never has the value 2; it ranges from 0.0 to 1.0",
+    "type: boolean, prior: {value: 2}": "space.x.prior.value: x never has the value 2; it is true or false",
+    "type: fixed, value: 2, prior: {value: 2}": "space.x.prior: a fixed parameter can have no other value; remove it",
     "type: float, low: 0, high: 1, prior: {value: true}": "space.x.prior.value: x never has the value true; it ranges from 0.0 to 1.0",
 }
 # A fourth line, and what is said of it.
@@ -117,6 +120,9 @@ KEYS = {
     "constraints: {ok: 3}": "constraints.ok: must be true (a flag) or a bound such as '<= 350', not 3",
     "constraints: {ok: false}": "constraints.ok: must be true (a flag) or a bound such as '<= 350', not false",
     "constraints: {ok: '< 3'}": "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '< 3'",
+    "constraints: {ok: '<= 1_000'}": "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '<= 1_000'",
+    "constraints: {ok: '>= inf'}": "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '>= inf'",
+    "acquisition: {kind: optuna, sampler: tp}": "acquisition.sampler: must be one of tpe, gp, cmaes, nsgaii, qmc, random, not 'tp'; did you mean 'tpe'?",
     "constraints: [3]": "constraints: each must be a name, or a name with a bound, not 3",
     "constraints: [a b]": f"constraints.a b: {WORD}",
     "space_constraints: x": "space_constraints: must be a list, not 'x'; a list of one is [x]",

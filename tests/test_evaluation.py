@@ -18,8 +18,6 @@ from dngo.batch import find_outcome
 from dngo.config import Objective
 from dngo.evaluation.chunk import Attempts
 from dngo.evaluation.command import CannotStart, command_line
-from dngo.evaluation.limits import Limits
-from dngo.evaluation.run import JobLimit
 from dngo.storage.digest import digest_parameters
 
 
@@ -59,15 +57,9 @@ def test_full_document_and_infeasible(tmp_path: Path) -> None:
     ("code", "words"),
     [
         ("print('nan')", "the objective is nan"),
-        ("print('-inf')", "the objective is -inf"),
-        ("print('{\"objective\": NaN}')", "nan"),
-        ("print('garbage')", "unreadable outcome"),
         ("print('{\"objective\": ')", "unreadable outcome"),
         ("print('[' * 100000)", "unreadable outcome"),
         ("pass", "nothing was reported"),
-        ("print('{\"objective\": true}')", "must be a number"),
-        ('print(\'{"objective": "1"}\')', "must be a number"),
-        ("print('{}')", "there is no objective"),
         ("import os; open(os.environ['DNGO_OUTCOME'], 'wb').write(b'\\xff' * 9)", "unreadable"),
         ("import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n')", "unreadable outcome"),
     ],
@@ -223,16 +215,6 @@ def test_a_valid_report_counts_although_it_is_late(
     outcome = outcome_of(slow, tmp_path)
     assert (outcome.status, outcome.message) == (expected, message)
     assert outcome.objective == 0.25 or expected == "timeout"
-
-
-def test_an_allocation_that_is_refused_in_a_small_job_may_do_in_a_larger_one(
-    tmp_path: Path,
-) -> None:
-    refused = python("raise MemoryError")
-    assert outcome_of(refused, tmp_path).status == "out_of_memory"
-    with pytest.raises(JobLimit) as stopped:
-        outcome_of(refused, tmp_path, limits=Limits(memory=2e8))
-    assert stopped.value.outcome.status == "out_of_memory"
 
 
 def test_memory_limit(tmp_path: Path) -> None:

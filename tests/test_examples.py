@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import colorsys
 import contextlib
 import importlib.util
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
 from running import ran
 from toy import FEW, advance
 
 from dngo import config
 from dngo.archive import Table, read_table
+from dngo.exchange import csv_table
+from dngo.exchange.points import points_of
 from dngo.study import Study
+from dngo.surrogates.settings import SurrogateSettings
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/objective.py"))
@@ -244,3 +251,315 @@ def test_only_the_final_state_of_xfoil_counts() -> None:
         final_state(good + bad)
     with pytest.raises(ArithmeticError, match="ended before"):
         final_state("")
+
+
+# ---- The networks of the package's own surrogate, tuned by examples/self_tuning: a law, and a small study
+
+# One function, and few steps for each hundred.
+QUICK = (
+    "import objective as o; o.TUNED_ON = ('waves',); density = o.log_density;"
+    "o.log_density = lambda p, *more: density({**p, 'steps': p['steps'] // 20}, *more); o.main()"
+)
+
+
+def test_self_tuning_begins_with_the_default_networks() -> None:
+    networks = SurrogateSettings(kind="adaptive_basis").networks.model_dump()
+    given = defaults("self_tuning")
+    assert given == {name: networks[name] for name in given}
+
+
+def test_self_tuning_has_data_around_the_best_and_elsewhere() -> None:
+    objective = module("self_tuning")
+    centre = np.full(3, 0.8)
+    u, y = objective.data(lambda u: ((u - centre) ** 2).sum(axis=1), 3, 1)
+    assert u.shape == (objective.OBSERVATIONS + objective.HELD_OUT, 3)
+    assert ((u >= 0) & (u <= 1)).all()
+    near = np.linalg.norm(u - centre, axis=1) < 0.4
+    assert 0.4 < near.mean() < 0.65  # of uniform ones a seventh
+    assert y.min() < 0.01
+
+
+def test_self_tuning_tells_good_networks_from_bad() -> None:
+    objective = module("self_tuning")
+
+    def plane(u: np.ndarray) -> np.ndarray:
+        return u @ np.array([1.0, -2.0, 0.5, 0.1, -0.5, 1.3])
+
+    small = {"layers": 2, "width": 20, "steps": 300}
+    learnt = objective.log_density(small, plane, 6, 0)
+    untrained = objective.log_density({**small, "width": 1, "steps": 0}, plane, 6, 0)
+    assert learnt > untrained + 1
+    # Without any knowledge an outcome has the density of a standard normal.
+    assert untrained > -3
+
+
+@pytest.mark.full
+def test_self_tuning_study_is_small_and_real(tmp_path: Path) -> None:
+    objective = {"command": f"{{python}} -c {shlex.quote(QUICK)}"}
+    table = small_study("self_tuning", tmp_path, objective=objective, surrogate={"kind": "gp"})
+    assert (table.status == "ok").all()
+
+
+def test_self_tuning_page_has_the_table_of_its_results() -> None:
+    folder = EXAMPLES / "self_tuning"
+    rows = csv_table.read(folder / "results.csv")
+    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
+    assert not problems
+    assert len(points) == 40
+    page = (folder / "README.md").read_text()
+    assert module(".", "table").summary([row.values for row in rows]) in page
+
+
+# ---- The convolutional network of examples/cnn: its colours, its corruptions, its training, a small study
+
+BOUNDS = "hue_shift saturation_scale saturation_shift value_scale value_shift pixel_dropout scaling"
+NOTHING = dict.fromkeys(f"{BOUNDS} dropout_1 dropout_2".split(), 0.0)
+# Two epochs in place of twenty.
+CNN_QUICK = "import objective; objective.EPOCHS = 2; objective.main()"
+
+
+def test_cnn_colours_are_those_of_the_standard_library() -> None:
+    network = module("cnn", "network")
+    x = torch.rand(7, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    x[0], x[1], x[2, :2] = 0, 0.5, 0.25  # black, grey, and where two channels are equal
+    hsv = network.to_hsv(x)
+    assert torch.allclose(network.to_rgb(*hsv), x, atol=1e-6)
+    hue, saturation, value = (field.flatten().tolist() for field in hsv)
+    pixels = x.movedim(1, -1).reshape(-1, 3).tolist()
+    found = zip([h / 6 for h in hue], saturation, value, strict=True)
+    for pixel, here in zip(pixels, found, strict=True):
+        assert here == pytest.approx(colorsys.rgb_to_hsv(*pixel), abs=1e-5)
+
+
+def test_cnn_corrupts_as_far_as_it_says() -> None:
+    """Without any bound an image is a window of itself; with one it stays within that."""
+    network = module("cnn", "network")
+    generator = torch.Generator().manual_seed(1)
+    x = torch.rand(200, 3, 10, 10, generator=generator)
+    standard = (x - network.CENTRE) / network.SPREAD
+    windows = torch.stack(
+        [standard[:, :, i : i + 8, j : j + 8] for i in range(3) for j in range(3)]
+    )
+    seen = network.corrupted(x, NOTHING, generator)
+    nearest = (windows - seen).abs().amax(dim=(2, 3, 4)).min(dim=0)
+    assert float(nearest.values.max()) < 1e-4
+    assert set(nearest.indices.tolist()) == set(range(9))
+    grey = torch.full_like(x, 0.5)  # whose hue and saturation say nothing
+    values = network.corrupted(grey, {**NOTHING, "value_shift": 0.2}, generator)
+    values = values * network.SPREAD + network.CENTRE
+    assert 0.29 < float(values.min()) < 0.33 < 0.67 < float(values.max()) < 0.71
+    dropped = network.corrupted(grey, {**NOTHING, "pixel_dropout": 0.3}, generator) == 0
+    assert float(dropped.float().mean()) == pytest.approx(0.3, abs=0.01)
+    blot = torch.zeros(200, 3, 10, 10)
+    blot[:, :, 3:7, 3:7] = 1
+    sizes = network.corrupted(blot, {**NOTHING, "scaling": 0.3}, generator)[:, 0]
+    areas = ((sizes * network.SPREAD + network.CENTRE).sum(dim=(1, 2)) / 16) ** 0.5
+    assert 0.7 < float(areas.min()) < 0.85 < 1.2 < float(areas.max()) < 1.4
+
+
+def test_cnn_begins_as_the_paper_says() -> None:
+    network = module("cnn", "network")
+    p = {**defaults("cnn"), "deviation": 1.5, "input_deviation": 0.1}
+    model = network.network(p, torch.Generator().manual_seed(0))
+    layers = [layer for layer in model if isinstance(layer, torch.nn.Conv2d)]
+    assert [layer.kernel_size[0] for layer in layers] == [3, 3, 3, 1]
+    assert model(torch.zeros(5, 3, 8, 8)).shape == (5, 10)
+    for layer in layers:
+        expected = (0.1 if layer is layers[0] else 1.5) / layer.weight[0].numel() ** 0.5
+        assert float(layer.weight.detach().std()) == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.full
+def test_cnn_learns_and_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    good = {**defaults("cnn"), **NOTHING, "learning_rate": 1.2, "deviation": 1.4}
+    done = [
+        ran(
+            [sys.executable, "-c", CNN_QUICK.replace("2", "8", 1)],
+            cwd=EXAMPLES / "cnn",
+            input=json.dumps(good),
+            env={**os.environ, "DNGO_SEED": "3", **more},
+        )
+        # Nor does it matter whether somebody wants to know how far it has come.
+        for more in ({}, {"DNGO_PROGRESS": str(tmp_path / "progress")})
+    ]
+    first, again = (json.loads(one.stdout) for one in done)
+    assert first["objective"] < 75  # of ten classes
+    assert first["objective"] == again["objective"]
+    assert first["metadata"]["cpu_seconds"] < 40
+    said = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
+    assert [line["step"] for line in said] == list(range(1, len(said) + 1)) and len(said) > 1
+
+
+def test_cnn_diverges_in_words() -> None:
+    result = run("cnn", {**defaults("cnn"), "learning_rate": 0.0, "momentum": 2.0})
+    assert result.returncode == 1
+    assert result.stderr.startswith("training diverged: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.full
+def test_cnn_study_is_small_and_real(tmp_path: Path) -> None:
+    objective = {"command": f"{{python}} -c {shlex.quote(QUICK)}"}
+    table = small_study("cnn", tmp_path, objective=objective)
+    assert (table.status == "ok").sum() >= 4
+
+
+def test_cnn_page_has_the_table_of_its_results() -> None:
+    folder = EXAMPLES / "cnn"
+    rows = csv_table.read(folder / "results.csv")
+    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
+    assert not problems
+    assert points[0] == defaults("cnn")
+    summary = module(".", "table").summary([row.values for row in rows], minimize=True)
+    assert summary in (folder / "README.md").read_text()
+
+
+# ---- The example with captions: its model is right, and its study is small and real
+
+SMALL = {
+    "model": "additive",
+    "context": 4,
+    "learning_rate": 0.5,
+    "momentum": 0.5,
+    "batch_size": 100,
+    "hidden_size": 100,
+    "embedding_size": 50,
+    "dropout": 0.2,
+    "word_decay": 1e-4,
+    "context_decay": 1e-3,
+    "factors": 50,
+}
+
+
+@pytest.fixture(scope="module")
+def captions() -> tuple[ModuleType, Any]:
+    """The model's module, and the scenes."""
+    return module("captions", "model"), module("captions", "scenes").load_scenes()
+
+
+def vocabulary_of(captions: list[list[str]]) -> list[str]:
+    return ["", *sorted({w for wordings in captions for c in wordings for w in c.split()})]
+
+
+def test_scenes_to_judge_by_are_of_other_handwriting(captions: tuple[ModuleType, Any]) -> None:
+    _, scenes = captions
+
+    def cells(part: str) -> set[bytes]:
+        blocks = scenes[part].images.reshape(-1, 2, 8, 2, 8).transpose(0, 1, 3, 2, 4)
+        bright = [b for b in blocks.reshape(-1, 64) if b.max() > 0.5]
+        return {b.tobytes() for b in bright}
+
+    train, validation, test = (cells(part) for part in ("train", "validation", "test"))
+    assert len(train) > 500
+    assert not train & validation and not train & test and not validation & test
+
+
+@pytest.mark.parametrize("kind", ["additive", "multiplicative"])
+def test_captions_gradient_is_the_slope_of_the_loss(
+    captions: tuple[ModuleType, Any], kind: str
+) -> None:
+    model_module, scenes = captions
+    part = scenes["train"].captions[:12]
+    words, images = vocabulary_of(part), scenes["train"].images[:12].astype(float)
+    text = model_module.Text(part, words, SMALL["context"])
+    parameters = {**SMALL, "model": kind, "dropout": 0.0}
+    model = model_module.LogBilinear(parameters, len(words), 256, np.random.default_rng(0))
+    model.weights = {name: w.astype(float) for name, w in model.weights.items()}
+    chosen, rng = np.arange(5), np.random.default_rng(1)
+
+    def penalised() -> float:
+        loss, _ = model.gradient(text, chosen, images, rng)
+        return loss + sum(model.decay[n] * (w**2).sum() / 2 for n, w in model.weights.items())
+
+    _, slopes = model.gradient(text, chosen, images, rng)
+    assert set(slopes) == set(model.weights)
+    for name, slope in slopes.items():
+        direction = rng.standard_normal(slope.shape)
+        values = []
+        for step in (1e-5, -1e-5):
+            model.weights[name] += step * direction
+            values.append(penalised())
+            model.weights[name] -= step * direction
+        expected = (values[0] - values[1]) / 2e-5
+        assert (slope * direction).sum() == pytest.approx(expected, rel=1e-4, abs=1e-7), name
+
+
+def test_captions_learn_to_describe(captions: tuple[ModuleType, Any], tmp_path: Path) -> None:
+    place = tmp_path / "progress"
+    first = outcome("captions", SMALL, DNGO_SEED="5")
+    again = outcome("captions", SMALL, DNGO_SEED="5", DNGO_PROGRESS=str(place))
+    assert 20 < first["objective"] < 60
+    times = [document["metadata"].pop("cpu_seconds") for document in (first, again)]
+    assert first == again
+    assert max(times) < 30
+    said = [json.loads(line)["objective"] for line in place.read_text().splitlines()]
+    assert len(said) == first["metadata"]["epochs"]
+    assert -max(said) == first["metadata"]["perplexity"]
+
+
+def test_captions_diverge_in_words() -> None:
+    result = run("captions", {**SMALL, "learning_rate": 10.0, "momentum": 0.9})
+    assert result.returncode == 1
+    assert result.stderr.startswith("training diverged: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert not result.stdout
+
+
+def test_captions_end_at_their_limit_of_cpu_time() -> None:
+    result = ran(
+        [sys.executable, "-c", "import objective; objective.CPU_SECONDS = 1; objective.main()"],
+        cwd=EXAMPLES / "captions",
+        input=json.dumps({**SMALL, "hidden_size": 2000, "embedding_size": 200}),
+    )
+    assert result.returncode == 1
+    assert result.stderr == "training took more than 1 CPU seconds\n"
+
+
+@pytest.mark.full
+def test_captions_study_is_small_and_real(tmp_path: Path) -> None:
+    """The same study with models that train in half a second: some diverge, some describe."""
+    space = {
+        "context": {"high": 4, "default": 3},
+        "learning_rate": {"low": 0.1},
+        "batch_size": {"low": 100},
+        "hidden_size": {"high": 120, "default": 100},
+        "embedding_size": {"values": [50, 60], "default": 50},
+        "factors": {"high": 60, "default": 50},
+    }
+    table = small_study("captions", tmp_path, space=space)
+    assert {"ok", "failed"} <= set(table.status)
+
+
+def test_captions_page_has_the_table_of_its_results() -> None:
+    """The evaluations that are kept lie in the space, and the page tells them as they are."""
+    folder = EXAMPLES / "captions"
+    rows = csv_table.read(folder / "results.csv")
+    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
+    assert not problems
+    assert points[0] == defaults("captions")
+    summary = module(".", "table").summary([row.values for row in rows])
+    assert summary in (folder / "README.md").read_text()
+
+
+def test_captions_emulator_learns_from_points_of_the_space() -> None:
+    folder = EXAMPLES / "captions"
+    config.load([folder / "config.yaml", folder / "emulator.yaml"])
+    rows = csv_table.read(folder / "emulator.csv")
+    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
+    assert not problems
+    assert len(points) == 1500
+    assert (folder / "emulator.csv").stat().st_size < 1_000_000
+
+
+def test_captions_ensemble_of_what_best_hands_over(tmp_path: Path) -> None:
+    for rank in (1, 2):
+        (tmp_path / f"{rank}-0-0.json").write_text(json.dumps({**SMALL, "context": 3 + rank}))
+    done = ran(
+        [sys.executable, "ensemble.py", *sorted(map(str, tmp_path.iterdir())), "--seeds", "2"],
+        cwd=EXAMPLES / "captions",
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, together = (line.split("|") for line in done.stdout.splitlines()[2:])
+    assert (first[1].strip(), second[1].strip()) == ("1-0-0", "2-0-0")
+    scores = [float(cell.split("±")[0]) for cell in (first[2], second[2], together[2], together[3])]
+    assert min(scores) > 20 and len(set(scores)) == 4

@@ -11,10 +11,11 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from scipy.stats import qmc
 from toy import QUICK_STUDY
 
 import dngo
-from dngo.acquisition import History, propose_batch
+from dngo.acquisition import History, Picks, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.archive import read_header, read_surrogate, read_table, verify
 from dngo.cli import main
@@ -23,12 +24,15 @@ from dngo.errors import UserError
 from dngo.evaluation.document import judge
 from dngo.fronts import derived_reference, hypervolume, hypervolumes, on_front, ranks
 from dngo.replay import replay
+from dngo.report.data import View
 from dngo.report.front import weights_of
+from dngo.scores import forward_scores
 from dngo.space import Space
 from dngo.space.parameters import Float
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 from dngo.thresholds import Reported
+from dngo.units import Units
 
 PROCESS = SurrogateSettings(kind="gp", hyperparameter_samples=3)
 TWO = {"cost": {"direction": "minimize"}, "yield": {"direction": "maximize"}}
@@ -568,3 +572,326 @@ def test_the_aerofoil_reports_lift_and_drag(capsys) -> None:
 
 
 # ---- a run that is killed -----------------------------------------------------------------------
+
+
+# ---- A part of the front crashes, and crashed runs report nothing: the other part is found
+
+CRASH_CUBE = Space({f"x{i}": Float(type="float", low=0, high=1) for i in range(6)})
+REFERENCE = np.array([1.1, 1.1])
+
+
+def crash_measured(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two objectives of u (n, 6), and which runs crash: near the front all but those with x0 < 0.25."""
+    high = 1 + 9 * u[:, 1:].mean(axis=1)
+    values = np.column_stack([u[:, 0], high * (1 - np.sqrt(u[:, 0] / high))])
+    return values, (u[:, 1:4].mean(axis=1) < 0.25) & (u[:, 0] > 0.25)
+
+
+def crash_picks(v: np.ndarray, size: int, batch: np.ndarray, **acquisition: object) -> Picks:
+    values, crashed = crash_measured(CRASH_CUBE.unit(v))
+    ok, y = ~crashed, np.full(len(v), np.nan)
+    several = {f"f{j}": np.where(ok, values[:, j], np.nan) for j in range(2)}
+    flags = {"completed": ok.astype(float)}
+    data = TrainingData(CRASH_CUBE.encode(v), y, batch=batch, objectives=several, constraints=flags)
+    gp = SurrogateSettings(kind="gp", hyperparameter_samples=3)
+    model = fit_model(data, gp, rng=np.random.default_rng(1))
+    y[ok] = ranks(values[ok])
+    history = History(v, y, iteration=batch, objectives=several, constraints=flags)
+    settings = AcquisitionSettings(**acquisition)
+    return propose_batch(
+        model, CRASH_CUBE, history, size=size, settings=settings, rng=np.random.default_rng(2),
+        root=np.random.SeedSequence(3),
+    )  # fmt: skip
+
+
+def design() -> np.ndarray:
+    return CRASH_CUBE.from_unit(qmc.Sobol(6, rng=np.random.default_rng(0)).random_base2(6)[:40])
+
+
+def test_some_picks_of_a_front_test_where_the_feasible_part_ends() -> None:
+    v = design()
+    least = 0.5
+    found = [crash_picks(v, 20, np.zeros(40), boundary_every=every) for every in (5, 0)]
+    doubted = [int((one.feasibility < least).sum()) for one in found]
+    assert 1 <= doubted[0] <= 4 and doubted[1] == 0
+    # They reach far nearer to the front than what is surely feasible.
+    lowest = [(1 + 9 * CRASH_CUBE.unit(one.v)[:, 1:].mean(axis=1)).min() for one in found]
+    assert lowest[0] < lowest[1]
+
+
+@pytest.mark.full
+def test_the_part_that_does_not_crash_is_found() -> None:
+    v, batch = design(), np.zeros(40)
+    for t in (1, 2, 3):
+        new = crash_picks(v, 30, batch).v
+        v, batch = np.concatenate([v, new]), np.concatenate([batch, np.full(len(new), t)])
+    values, crashed = crash_measured(CRASH_CUBE.unit(v))
+    # The best is 0.618, and 0 was found before.
+    assert hypervolume(values[~crashed], REFERENCE) > 0.4
+
+
+# ---- Fronts of noisy objectives: a lucky outcome leaves the front, and is looked at again
+
+LUCK = {"x": 0.5, "y": 0.5, "z": 0.5}  # the defaults, which are evaluated first
+SQUARE = Space({name: Float(type="float", low=0, high=1) for name in ("x", "y")})
+
+
+def truth(x: float, y: float, z: float) -> dict[str, float]:
+    high = 1 + y
+    return {"cost": x + 0.1 * z, "yield": -high * (1 - math.sqrt(x / high))}
+
+
+def grown(folder: Path, batches: int, *, noisy: bool, **changes) -> dngo.api.Session:
+    """A study in which the first point seems to beat all others, by luck; then it is as it is."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(json.dumps(document(**changes)))
+    noisy_study, seen, rng = dngo.open(folder / "config.yaml"), 0, np.random.default_rng(0)
+    for _ in range(1 + batches):
+        for point in noisy_study.ask():
+            found, luck = truth(**point.parameters), point.parameters == LUCK and not seen
+            if luck:
+                found, seen = {"cost": -0.3, "yield": 0.3}, 1
+            if noisy:
+                found = {n: value + 0.01 * rng.standard_normal() for n, value in found.items()}
+            noise = {"noise": dict.fromkeys(found, 0.5 if luck else 0.01)} if noisy else {}
+            noisy_study.tell(point, objectives=found, **noise)
+    noisy_study.table()
+    return noisy_study
+
+
+@pytest.fixture(scope="module")
+def noisy_study(tmp_path_factory: pytest.TempPathFactory) -> dngo.api.Session:
+    return grown(tmp_path_factory.mktemp("noisy") / "a", 2, noisy=True)
+
+
+def test_a_lucky_outcome_does_not_stay_on_the_front(noisy_study: dngo.api.Session, capsys) -> None:
+    table = read_table(noisy_study.path)
+    observed = table.outcomes({"cost": Units(1.0), "yield": Units(-1.0)})
+    assert table.id(int(np.flatnonzero(on_front(observed))[0])) == "0-0"  # it beats all others
+    assert on_front(observed).sum() == 1
+    front = View.of(noisy_study.path).front
+    assert front.by == "model" and len(front.rows) > 5
+    # What is stated is near the truth, and not what luck has said.
+    for i, point in enumerate(View.of(noisy_study.path).space.to_parameters(table.v[front.rows])):
+        assert front.objectives(i)["cost"] == pytest.approx(truth(**point)["cost"], abs=0.2)
+    for command in (["status"], ["best"], ["report"]):
+        assert main([*command, str(noisy_study.path.parent)]) == 0
+        assert "outcomes are noisy: these are the surrogate's means" in capsys.readouterr().out
+    assert main(["best", str(noisy_study.path.parent), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["by"] == "model"
+    assert len(noisy_study.front()) == len(front.rows)
+
+
+def test_a_point_of_a_noisy_front_is_looked_at_again(noisy_study: dngo.api.Session) -> None:
+    table = noisy_study.table()
+    again = table[table.source == "replicate"]
+    assert len(again) == 2 and set(again.stage) == {"again"}
+    v = read_table(noisy_study.path).v
+    assert len(np.unique(v, axis=0)) == len(v) - len(again)
+    assert verdicts(noisy_study.path) == {"identical"} and verify(noisy_study.path) == []
+
+
+def test_evaluations_of_one_point_are_one_point_of_the_front(noisy_study: dngo.api.Session) -> None:
+    front, v = View.of(noisy_study.path).front, read_table(noisy_study.path).v
+    assert len(np.unique(v[front.rows], axis=0)) == len(front.rows)
+
+
+def test_without_noise_the_front_is_of_outcomes(tmp_path: Path) -> None:
+    quiet = grown(tmp_path / "quiet", 1, noisy=False)
+    front = View.of(quiet.path).front
+    assert front.by == "observed" and len(front.rows) == 1
+    assert "replicate" not in set(quiet.table().source)
+
+
+def test_nothing_is_looked_at_again_where_replicates_are_off(tmp_path: Path) -> None:
+    off = grown(tmp_path / "off", 2, noisy=True, acquisition={"replicates": "never"})
+    assert "replicate" not in set(off.table().source)
+
+
+def test_an_objective_that_repeats_itself_is_found_out() -> None:
+    v = np.array([[0.1, 0.1], [0.5, 0.5], [0.1, 0.1]])
+    several = {"a": np.array([1.0, 2.0, 1.0]), "b": np.array([3.0, 4.0, 3.0])}
+    noises = dict.fromkeys(several, np.full(3, 0.1))
+    history = History(v, np.zeros(3), objectives=several, noises=noises)
+    assert not history.repeatable(SQUARE, "reported").any()
+    several = {**several, "b": np.array([3.0, 4.0, 3.1])}
+    assert replace(history, objectives=several).repeatable(SQUARE, "reported").all()
+    assert not replace(history, noises={}).repeatable(SQUARE, "reported").any()
+
+
+# ---- Keys of a study with several objectives: targets, scales and baselines
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stop": {"target": 1}}, "stop.target: must have a value for objectives by name: {cost: a number"),
+        ({"stop": {"target": {}}}, "stop.target: must have a value for objectives by name"),
+        ({"stop": {"target": {"costs": 1}}}, "stop.target.costs: is not an objective; did you mean 'cost'"),
+        ({"stop": {"target": {"cost": "low"}}}, "stop.target.cost: must be a number"),
+        ({"objectives": None, "stop": {"target": {"cost": 1}}}, "stop.target: must be a number"),
+        ({"stop": {"target": "low"}}, "stop.target: must be"),
+        ({"stop": {"distance": 1}}, "with several, use `stop.hypervolume_gain`"),
+        ({"stop": {"expected_improvement": 1}}, "with several, use `stop.hypervolume_gain`"),
+        ({"optimum": 0.0}, "with several, use the `reference` of each, or `stop.target`"),
+        ({"acquisition": {"kind": "optuna", "sampler": "cmaes"}}, "cmaes works only with one objective"),
+    ],
+)  # fmt: skip
+def test_keys_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps(document(**changes)))
+    with pytest.raises(UserError) as caught:
+        load([path])
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_study_ends_where_one_point_reaches_every_target(tmp_path: Path, capsys) -> None:
+    study = run(tmp_path / "a", 1, constraints={"heat": "<= 1.6"})
+    table = read_table(study.path)
+    cost, gain = table.objectives["cost"], table.objectives["yield"]
+    ok = table.status == "ok"
+    # No point has both of the best values, so both together are not reached.
+    best = {"cost": float(cost[ok].min()), "yield": float(gain[ok].max())}
+    row = int(np.flatnonzero(ok)[3])
+    reached = {"cost": float(cost[row]), "yield": float(gain[row])}
+    for target, ends in ((best, False), (reached, True), ({"cost": best["cost"]}, True)):
+        path = tmp_path / "a" / "config.yaml"
+        changes = {"constraints": {"heat": "<= 1.6"}, "stop": {"target": target}}
+        path.write_text(json.dumps(document(**changes)))
+        assert main(["check", str(path)]) == 0
+        said = capsys.readouterr().out
+        assert ("and stop.target is cost" in said) == ends, said
+    assert validate(json.loads(load([path]).resolved())) == load([path])
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "nsgaii", pytest.param("gp", marks=pytest.mark.full)])
+def test_a_sampler_of_optuna_searches_for_a_front(tmp_path: Path, sampler: str) -> None:
+    kind = {"kind": "optuna", "sampler": sampler}
+    study = run(tmp_path, 2, acquisition=kind, constraints={"heat": "<= 1.6"})
+    table = read_table(study.path)
+    assert len(table) == 24 and verify(study.path) == []
+    assert set(study.table().source[12:]) == {f"optuna:{sampler}"}
+    assert verdicts(study.path) == {"identical"}
+
+
+def test_evolution_comes_nearer_to_the_front_than_chance(tmp_path: Path) -> None:
+    """NSGA-II hears each objective: its later points are better than its first ones."""
+    kind = {"kind": "optuna", "sampler": "nsgaii"}
+    study = run(
+        tmp_path,
+        5,
+        acquisition=kind,
+        design={"size": 50},
+        batch_size=30,
+        constraints={"heat": "<= 1.6"},
+    )
+    table = read_table(study.path)
+    values = table.outcomes({"cost": Units(1.0), "yield": Units(-1.0)})
+    known = np.flatnonzero(np.isfinite(values).all(axis=1))
+    front = known[on_front(values[known])]
+    assert (front >= 50).mean() > 0.6
+
+
+# ---- a logarithmic scale ------------------------------------------------------------------------
+
+LOG = {"cost": {"direction": "minimize", "scale": "log"}, "yield": {"direction": "maximize"}}
+
+
+def spread(point: dict) -> dict:
+    """What `measured` says, with a cost above 0 that spans decades."""
+    found = measured(**point)
+    if "objectives" in found:
+        found["objectives"]["cost"] = math.exp(6 * found["objectives"]["cost"])
+    return found
+
+
+def keys_grown(folder: Path, as_logarithm: bool, **changes) -> dngo.api.Session:
+    """A study whose cost has a logarithmic scale, or is reported as a logarithm."""
+    folder.mkdir(parents=True)
+    aims = {"cost": {"direction": "minimize"}, "yield": LOG["yield"]} if as_logarithm else LOG
+    changes = {"objectives": aims, "constraints": {"heat": "<= 1.6"}, **changes}
+    (folder / "config.yaml").write_text(json.dumps(document(**changes)))
+    study = dngo.open(folder / "config.yaml")
+    for _ in range(3):
+        for point in study.ask():
+            said = spread(point.parameters)
+            if as_logarithm and "objectives" in said:
+                said["objectives"]["cost"] = float(np.log(said["objectives"]["cost"]))
+            study.tell(point, **said)
+    study.table()
+    return study
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> list[dngo.api.Session]:
+    folder = tmp_path_factory.mktemp("log")
+    return [keys_grown(folder / str(turned), turned) for turned in (False, True)]
+
+
+def test_its_picks_are_those_of_the_logarithm(both) -> None:
+    one, other = (read_table(study.path).v for study in both)
+    assert one.tobytes() == other.tobytes() and len(one) == 24
+
+
+def test_its_front_is_in_its_own_units_and_its_volume_is_of_logarithms(both) -> None:
+    one, other = (View.of(study.path).front for study in both)
+    assert one.rows.tolist() == other.rows.tolist() and one.volumes == other.volumes
+    row, name = int(one.rows[0]), "cost"
+    assert one.objectives(0)[name] == read_table(both[0].path).objectives[name][row]
+    assert one.reference[name] == pytest.approx(math.exp(other.reference[name]))
+
+
+def test_it_is_replayed_shown_and_predicted_above_zero(both, capsys) -> None:
+    study = both[0]
+    assert verdicts(study.path) == {"identical"} and verify(study.path) == []
+    found = study.predict([{"x": x, "y": 0.1, "z": 0.5} for x in (0.0, 0.5, 1.0)])
+    assert (found["low_cost"] > 0).all() and (found["low_cost"] < found["mean_cost"]).all()
+    table = study.table()
+    known = table[table["mean_cost"].notna()]
+    assert len(known) == 12 and (known["mean_cost"] > 0).all()
+    for command in ("status", "report", "best"):
+        assert main([command, str(study.path.parent)]) == 0
+    assert main(["audit", str(study.path), "--proposal", "2-1"]) == 0
+    assert re.search(r"cost expected .* from .* to .* \(95 %\)", capsys.readouterr().out)
+    scores = {s.part: s for s in forward_scores(study.path, study.config) if s.iteration == 2}
+    others = {s.part: s for s in forward_scores(both[1].path, both[1].config) if s.iteration == 2}
+    np.testing.assert_allclose(scores["cost"].levels, others["cost"].levels)
+    ok = (table.status == "ok") & (table.iteration == 2)
+    slope = -np.log(table.objective_cost[ok]).mean()
+    assert scores["cost"].log_density == pytest.approx(others["cost"].log_density + slope)
+
+
+def test_what_is_not_above_zero_is_invalid(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(json.dumps(document(objectives=LOG)))
+    study = dngo.open(tmp_path / "config.yaml")
+    (point,) = study.ask(1)
+    study.tell(point, objectives={"cost": -1.0, "yield": -2.0})
+    (row,) = study.table().itertuples()
+    assert row.status == "invalid" and "objectives.cost.scale is log" in row.message
+    assert row.objective_yield == -2.0
+
+
+def test_it_may_be_chosen_once_the_study_is_there(tmp_path: Path) -> None:
+    study = run(tmp_path, 1, constraints={"heat": "<= 1.6"})
+    assert "scale" not in study.config.resolved().split("objectives")[1].split("needs")[0]
+    changes = {"objectives": LOG, "constraints": {"heat": "<= 1.6"}}
+    (tmp_path / "config.yaml").write_text(json.dumps(document(**changes)))
+    later = dngo.open(tmp_path / "config.yaml")
+    for point in later.ask():
+        later.tell(point, **measured(**point.parameters))
+    later.table()
+    assert verdicts(later.path) == {"identical"} and len(later.front())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"objective": {"command": "a", "scale": "log"}}, "has its own scale: cost: {scale: log}"),
+        ({"objectives": {**LOG, "cost": {"scale": "log", "reference": 0}}}, "objectives.cost.reference"),
+        ({"objectives": {"f": {"scale": "log"}}, "stop": {"distance": 1}}, "a gain is a factor"),
+    ],
+)  # fmt: skip
+def test_what_a_scale_does_not_go_with_is_one_line(changes: dict, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        validate(document(**changes))

@@ -16,10 +16,10 @@ from waiting import until
 import dngo
 from dngo import archive
 from dngo.archive.pace import Course
-from dngo.config import Config, load
+from dngo.config import load
 from dngo.replay import replay
 from dngo.study import Study
-from dngo.study.overlapping import MOST, Pace, expected, pace_of, seen
+from dngo.study.overlapping import MOST, Pace, pace_of, seen
 from dngo.workflow.dag import Dag
 
 
@@ -41,23 +41,6 @@ def test_it_is_the_least_number_that_keeps_the_slots_busy(pace: Pace, batches: i
     assert pace.batches == batches
     assert pace.busy(batches) >= 0.95 * pace.busy(MOST)
     assert batches == 1 or pace.busy(batches - 1) < 0.95 * pace.busy(MOST)
-
-
-@pytest.mark.parametrize(
-    ("size", "each", "slots", "batches"),
-    [(8, 1, 8, 2), (8, 1, 200, 2), (48, 1, 8, 2), (48, 6, 8, 2), (400, 1, 8, 1), (8, 8, 200, 2)],
-)
-def test_a_study_that_has_not_begun(size: int, each: int, slots: int, batches: int) -> None:
-    config = Config.model_validate(
-        {
-            "study": "s",
-            "objective": {"command": "true"},
-            "space": {"x": {"type": "float", "low": 0, "high": 1}},
-            "batch_size": size,
-            "points_per_job": each,
-        }
-    )
-    assert expected(config, slots).batches == batches
 
 
 def test_a_later_run_goes_by_the_durations_that_were_seen() -> None:

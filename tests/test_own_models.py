@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import installed
+from toy import FEW, Toy, advance
 
 import dngo
-from dngo import objects
+from dngo import archive, objects
+from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.settings import AcquisitionSettings
 from dngo.archive import verify
+from dngo.audit import audit
 from dngo.cli import main
+from dngo.config import load
 from dngo.errors import UserError
 from dngo.replay import replay
+from dngo.study import Study
+from dngo.surrogates.component import Component
+from dngo.surrogates.draws import draw
 
 PAGE = Path(__file__).parents[1] / "docs" / "own-models.md"
 SPACE = {"a": (0, 1), "b": (0, 1)}
@@ -160,3 +171,128 @@ def test_the_page_runs_as_it_is_written(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(code.strip().splitlines()) <= 40
     page = importlib.import_module("page")
     assert page.study.best().objective < 0.05
+
+
+# ---- A surrogate from another package: base classes supply what it lacks, and nothing is lost
+
+# Such a package must supply mean and variance of the function, and its storage.
+PLUGIN_MODULE = '''
+from typing import Literal
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from dngo.surrogates.component import Component
+from dngo.surrogates.problem import Fit
+from dngo.surrogates.settings import SurrogateKind
+from dngo.surrogates.storage import stored_as
+
+
+@stored_as("nearest_neighbour")
+class Neighbour(Component):
+    """The nearest outcome, the less certain the farther it is."""
+
+    def __init__(self, x, targets, noise, weight=1.0):
+        self.x, self.targets, self.noise, self.weight = x, targets, noise, weight
+
+    def latent(self, z):
+        distance = cdist(z, self.x)
+        nearest = distance.argmin(axis=1)
+        return self.targets[nearest][None], distance.min(axis=1)[None] ** 2 + 1e-12
+
+    def save(self, group):
+        for name in ("x", "targets", "noise"):
+            group.create_dataset(name, data=getattr(self, name))
+
+    @classmethod
+    def load(cls, group):
+        return cls(*(group[name][()] for name in ("x", "targets", "noise")))
+
+
+class NearestNeighbour(SurrogateKind):
+    """The nearest outcome."""
+
+    kind: Literal["nearest"] = "nearest"
+    noise: float = 1e-4
+
+    def fit(self, problem, *, rng, progress=None):
+        return Fit((Neighbour(problem.x, problem.targets, np.array([self.noise])),), {})
+'''
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The package, installed in a folder of its own."""
+    folder = tmp_path_factory.mktemp("site")
+    points = (
+        "[dngo.surrogates]\nnearest = neighbour:NearestNeighbour\n"
+        "[dngo.components]\nnearest_neighbour = neighbour:Neighbour\n"
+    )
+    installed(folder, "neighbour", PLUGIN_MODULE, points)
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+@pytest.mark.parametrize(
+    "acquisition",
+    [
+        {"kind": "mcei"},
+        {"kind": "mcei", "trust_region_share": 0.0},
+        {"kind": "thompson", "trust_region_share": 0.0},
+        {"kind": "pi"},
+    ],
+    ids=str,
+)
+def test_a_whole_study_by_it_replays(site: None, tmp_path, acquisition: dict) -> None:
+    toy = Toy(tmp_path, iterations=2, batch_size=6, sleep=0.0)
+    known = AcquisitionSettings.classes[acquisition["kind"]].model_fields
+    few = {key: value for key, value in FEW.items() if key in known}
+    toy.configure(
+        iterations=2, batch_size=6, extra=f"acquisition: {json.dumps(few | acquisition)}\n"
+    )
+    config = toy.folder / "config.yaml"
+    own = [line for line in config.read_text().splitlines() if not line.startswith("surrogate:")]
+    config.write_text("\n".join([*own, "surrogate: nearest", ""]))
+    run = Study(load([config], {"results": str(tmp_path / "results")}))
+    for t in range(3):
+        advance(run, t)
+    assert [replay(toy.archive, t).verdict for t in range(3)] == ["identical"] * 3
+    assert archive.verify(toy.archive) == []
+    told = [audit(toy.archive, f"2-{slot}") for slot in range(6)]
+    assert all(np.isfinite(one["proposed"]["mean"]) for one in told)
+
+
+def _neighbour(site: None) -> Component:
+    import neighbour
+
+    rng = np.random.default_rng(0)
+    x = rng.random((8, 2))
+    return neighbour.Neighbour(x, x.sum(axis=1), np.array([1e-4]))
+
+
+def test_pending_points_are_conditioned_on(site: None) -> None:
+    parts = [_neighbour(site)]
+    x = np.random.default_rng(2).random((5, 2))
+    fantasies = Fantasies(parts, 0.5, 4, np.random.default_rng(0))
+    z = fantasies.features(x)
+    before = [variance for _, variance in fantasies.moments(z)]
+    fantasies.condition(z[:, 0])
+    for (_, after), earlier in zip(fantasies.moments(z), before, strict=True):
+        assert (after[..., 0] < 0.5 * earlier[..., 0] + 1e-3).all()  # known but for its noise
+        assert (after <= earlier + 1e-12).all()
+
+
+def test_functions_are_drawn_from_it(site: None) -> None:
+    parts = [_neighbour(site)]
+    x = np.random.default_rng(2).random((6, 2))
+    draws = draw(parts, np.ones(4000), np.random.default_rng(0))
+    values = draws(x)
+    assert not draws.has_slopes
+    own = draws.own(np.repeat(x[None], 4000, axis=0))
+    np.testing.assert_allclose(values, own, atol=1e-4)  # waves are in single precision
+    (mean,), (variance,) = parts[0].latent(x)
+    np.testing.assert_allclose(values.mean(axis=0), mean, atol=0.05)
+    np.testing.assert_allclose(values.std(axis=0), np.sqrt(variance), rtol=0.1)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from spaces import mixed
 
 from dngo import derive
 from dngo.acquisition.belief import BETA, log_weight, power
-from dngo.config import load, validate
-from dngo.errors import UserError
+from dngo.config import validate
 from dngo.space import Space
-from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int, Ordinal, Prior
+from dngo.space.parameters import Boolean, Categorical, Float, Int, Ordinal, Prior
 from dngo.space.priors import FLOOR, drawn, log_prior, peak
 
 MIXED = {
@@ -68,31 +64,6 @@ def test_what_is_believed_fades() -> None:
     np.testing.assert_allclose(weights[0], log_prior(space, v))
     np.testing.assert_allclose(weights[2], weights[0] / 100)
     assert np.exp(weights[2]).min() > 0.95
-
-
-@pytest.mark.parametrize(
-    ("parameter", "message"),
-    [
-        (Float(type="float", low=0, high=1), "value: x never has the value 2; it ranges from 0.0"),
-        (Boolean(type="boolean"), "value: x never has the value 2"),
-        (Fixed(type="fixed", value=2), "a fixed parameter can have no other value"),
-    ],
-)
-def test_a_belief_that_cannot_be_is_one_line(tmp_path: Path, parameter, message: str) -> None:
-    document = {
-        "study": "s",
-        "objective": {"command": "true"},
-        "space": {
-            "x": {**parameter.model_dump(exclude_none=True), "prior": {"value": 2}},
-            "y": {"type": "boolean"},
-        },
-    }
-    path = tmp_path / "config.yaml"
-    path.write_text(json.dumps(document))
-    with pytest.raises(UserError) as caught:
-        load([path])
-    assert message in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_half_of_a_design_is_drawn_from_it_and_it_is_no_part_of_what_a_study_is() -> None:

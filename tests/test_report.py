@@ -435,13 +435,10 @@ def test_any_range_has_a_few_ticks() -> None:
     [
         (0.9, 1.0, 1, "10.0% better"),
         (1.1, 1.0, 1, "10.0% worse"),
-        (1.1, 1.0, -1, "10.0% better"),
         (2.0, 2.0, 1, "the same"),
         (1e-6, 1e-3, 1, "better by a factor of 1000"),
-        (352.0, 1.0, -1, "better by a factor of 352"),
         (-352.0, -1.0, 1, "better by a factor of 352"),
         (-350.8, 1.0, 1, "better by 351.8"),
-        (0.0, 1.5, 1, "better by 1.5"),
         (1.5, 0.0, 1, "worse by 1.5"),
         (1.0, math.nan, 1, ""),
     ],

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import torch
+from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic.fields import FieldInfo
 from running import ran
+from test_config_keys import known_to
 
+from dngo.check import about_torch
+from dngo.config import validate
+from dngo.config.upgrade import of_surrogate as upgrade
+from dngo.errors import UserError
 from dngo.papers.in_sample import fit_adaptive_basis
-from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.surrogates import Model, Past, TrainingData, fit_model, mixture
+from dngo.surrogates.constraints import fit_classifier
 from dngo.surrogates.data import TargetScale
-from dngo.surrogates.problem import Problem, ReportedNoise
+from dngo.surrogates.draws import draw
+from dngo.surrogates.gaussian_process import GaussianProcess
+from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 
 NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
@@ -69,15 +85,6 @@ def test_target_scale_keeps_the_order_and_is_bounded(y, outlier):
     assert np.all(np.diff(t[order]) >= 0)
 
 
-def test_target_scale_standardises_the_ordinary_and_is_undone():
-    y = np.random.default_rng(0).normal(40.0, 7.0, 200)
-    scale = TargetScale.fit(y)
-    np.testing.assert_allclose(scale.to_model(y), (y - y.mean()) / y.std(), atol=1e-10)
-    np.testing.assert_allclose(scale.to_objective(scale.to_model(y)), y)
-    far = np.array([-1e4, 1e4])
-    np.testing.assert_allclose(scale.to_objective(scale.to_model(far)), far)
-
-
 def test_an_outlier_leaves_the_others_apart():
     y = np.r_[np.random.default_rng(0).normal(size=50), 1e12]
     assert TargetScale.fit(y).to_model(y)[:50].std() > 0.1
@@ -86,17 +93,29 @@ def test_an_outlier_leaves_the_others_apart():
 # ---- the model -----------------------------------------------------------------------------------
 
 
-def test_saved_and_loaded_model_has_the_same_bits(tmp_path):
-    model = fit_model(some_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(0))
-    with h5py.File(tmp_path / "surrogate.h5", "w") as file:
+FEW = {"steps": 20, "ensemble": 2}
+STORED = {
+    "auto": QUICK,
+    "gp": SurrogateSettings(kind="gp", hyperparameter_samples=3),
+    "sparse": SurrogateSettings(gp_limit=20, inducing=20, networks=FEW, hyperparameter_samples=3),
+    "bohamiann": SurrogateSettings(kind="bohamiann", burn_in=50, thin=5, posterior_samples=5),
+}
+
+
+@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.parametrize("steep", [False, True])  # with walls around a floor
+def test_saved_and_loaded_model_has_the_same_bits(kind, steep, monkeypatch):
+    monkeypatch.setattr(mixture, "NEGLIGIBLE", 0.0)  # both members are kept
+    data = some_data(40)
+    data = replace(data, y=np.where(data.x[:, 0] > 0.5, 1e4, 1.0) * data.y) if steep else data
+    model = fit_model(data, STORED[kind], CLASSIFIER, rng=np.random.default_rng(0))
+    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
         model.save(file.create_group("model"))
-    with h5py.File(tmp_path / "surrogate.h5", "r") as file:
         loaded = Model.load(file["model"])
     assert _bits(loaded) == _bits(model)
-    assert loaded.summary() == model.summary()
+    assert loaded.summary() == model.summary() and loaded.scale == model.scale
     x = np.random.default_rng(1).random((20, 2))
-    for a, b in zip(model.predict(x), loaded.predict(x), strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(model.predict(x), loaded.predict(x))
     np.testing.assert_array_equal(model.feasibility(x), loaded.feasibility(x))
 
 
@@ -235,14 +254,6 @@ def test_noise_that_nobody_reported_changes_no_bit():
     np.testing.assert_array_equal(one.predict(data.x), other.predict(data.x))
 
 
-def test_reported_noise_is_relative_to_its_level_and_bounded():
-    noise = ReportedNoise.of(np.array([0.25, 4.0, np.nan, 0.0]))
-    assert noise.level == pytest.approx(1.0)
-    np.testing.assert_allclose(noise.relative, [0.25, 4.0, 1.0, 1e-3])
-    assert ReportedNoise.of(np.full(3, np.nan)) is None
-    assert ReportedNoise.of(np.zeros(3)) is None
-
-
 def test_a_model_without_an_ok_row_still_knows_the_constraints():
     x = np.random.default_rng(0).random((10, 2))
     data = TrainingData(x=x, y=np.full(10, np.nan), constraints={"completed": np.zeros(10)})
@@ -250,3 +261,373 @@ def test_a_model_without_an_ok_row_still_knows_the_constraints():
     assert model.objective == ()
     assert np.isnan(model.predict(x)[0]).all()
     np.testing.assert_allclose(model.feasibility(x), 1 / 12)
+
+
+# ---- Every key of every kind at both ends of its range: the fit is useful there, or refused
+
+# Short fits; where a key is at its limit, it is there alone.
+LIMITS_QUICK: dict[str, Any] = {
+    "networks.steps": 300,
+    "networks.epochs": 0,
+    "burn_in": 300,
+    "thin": 5,
+    "posterior_samples": 20,
+    "chains": 5,
+    "hyperparameter_samples": 3,
+}
+# What stands for a limit that would take minutes, and for one that there is not.
+LONG = {
+    "hyperparameter_samples": 100,
+    "posterior_samples": 100,
+    "networks.width": 120,
+    "chains": 30,
+    "step": 0.03,  # 0.1 diverges, and says so
+}
+LARGE = {
+    "networks.learning_rate": 0.03,  # far more saturates every unit
+    "networks.weight_decay": 10.0,
+    "networks.minibatch": 10**6,
+    "networks.epochs": 400,
+    "networks.steps": 2000,
+    "burn_in": 1000,
+    "thin": 50,
+    "relearn_every": 50,
+    "gp_limit": 10**6,
+}
+LEAST = {"step": 0.001}  # less would take minutes
+ALSO = {"networks.momentum": {"networks.optimizer": "sgd"}, "step": {"burn_in": 1000}}
+
+
+def fields(section: Any) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in section.model_fields.items():
+        if name == "networks":
+            yield from ((f"networks.{key}", inner) for key, inner in fields(field.annotation))
+        else:
+            yield name, field
+
+
+def ends(section: Any) -> Iterator[tuple[str, float]]:
+    """Each key with a range, with the ends of it."""
+    for key, field in fields(section):
+        bounds = {type(bound): bound for bound in field.metadata}
+        if Ge in bounds or Gt in bounds:
+            yield key, LEAST.get(key, bounds[Ge].ge if Ge in bounds else 1e-8)
+            if Le in bounds:
+                yield key, LONG.get(key, bounds[Le].le)
+            else:
+                yield key, bounds[Lt].lt - 1e-6 if Lt in bounds else LARGE[key]
+
+
+# But `own`, which needs an object: tests/test_own_models.py.
+KINDS = {kind: c for kind, c in SurrogateSettings.classes.items() if kind != "own"}
+# Each end of each key with one kind that has it, and another one each time.
+_WITH: dict[tuple[str, float], list[str]] = {}
+for _kind, _section in KINDS.items():
+    for _end in ends(_section):
+        _WITH.setdefault(_end, []).append(_kind)
+CASES = [(kinds[i % len(kinds)], *end) for i, (end, kinds) in enumerate(_WITH.items())]
+
+
+def wave(x: np.ndarray) -> np.ndarray:
+    return np.sin(5 * x[:, 0]) + x[:, 1] ** 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("kind", "key", "value"), CASES)
+def test_a_fit_at_the_end_of_a_range_is_of_use(kind: str, key: str, value: float) -> None:
+    rng = np.random.default_rng
+    section = SurrogateSettings.classes[kind]
+    given = known_to(section, LIMITS_QUICK | ALSO.get(key, {}) | {key: value})
+    x, new = rng(0).random((60, 2)), rng(1).random((200, 2))
+    past = Past(3, model=lambda t: (None, {}), stream=rng)
+    data = TrainingData(x, wave(x), batch=np.arange(60) // 20)
+    model = fit_model(data, SurrogateSettings(kind=kind, **given), rng=rng(3), past=past)
+    mean, _ = model.predict(new)
+    # A constant misses by one deviation; a network of random features by a third of one here.
+    assert np.sqrt(np.mean((mean - wave(new)) ** 2)) < 0.95 * wave(new).std()
+    assert np.isfinite(model.log_density(new, wave(new))[0]).all()
+
+
+@pytest.mark.parametrize(("key", "value"), list(ends(ClassifierSettings)))
+def test_a_classifier_at_the_end_of_a_range_is_of_use(key: str, value: float) -> None:
+    given = known_to(ClassifierSettings, LIMITS_QUICK | ALSO.get(key, {}) | {key: value})
+    x, new = np.random.default_rng(0).random((80, 2)), np.random.default_rng(1).random((300, 2))
+    settings, rng = ClassifierSettings(**given), np.random.default_rng(3)
+    found = fit_classifier(x, (wave(x) > 0.9).astype(float), settings, rng=rng)
+    p = np.where(wave(new) > 0.9, found.probability(new), 1 - found.probability(new))
+    # A constant has half of the outcomes on its side.
+    assert np.mean(p) > 0.55
+
+
+# ---- Laws of functions drawn from the posterior
+
+DRAWS_KINDS = ("matern52", "matern32", "squared_exponential", "sparse", "bases", "sampled")
+
+
+def fitted(name: str):
+    """A component given observations of a smooth function of two inputs."""
+    x = np.random.default_rng(0).random((30, 2))
+    y = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
+    if name in ("bases", "sampled"):
+        kinds = {
+            "bases": {"kind": "adaptive_basis", "networks": {"steps": 50, "epochs": 0}},
+            "sampled": {"kind": "bohamiann", "burn_in": 50, "thin": 5},
+        }
+        settings = SurrogateSettings(**kinds[name], warp=False)
+        data = TrainingData(x=x, y=y)
+        return fit_model(data, settings, rng=np.random.default_rng(1)).objective[0]
+    process = GaussianProcess(
+        x,
+        y,
+        log_lengthscales=np.log([[0.4, 0.8], [0.3, 0.5]]),
+        signal=np.array([1.0, 2.0]),
+        noise=np.array([1e-3, 1e-2]),
+        kernel="matern52" if name == "sparse" else name,
+    )
+    if name != "sparse":
+        return process
+    # Inputs that explain less of the function than they could.
+    return replace(
+        process, targets=np.empty(0), reduction=0.9 * process.reduction, readout=process.readout
+    )
+
+
+@pytest.fixture(params=DRAWS_KINDS)
+def component(request: pytest.FixtureRequest):
+    return fitted(request.param)
+
+
+def test_functions_have_the_moments_of_the_posterior(component) -> None:
+    """Mean and covariance of one hyperparameter sample, over many sets of frequencies."""
+    rng = np.random.default_rng(2)
+    x = rng.random((12, 2))
+    one = first_sample(component)
+    values = np.concatenate([draw([one], np.ones(40), rng)(x) for _ in range(50)])
+    mean, covariance = moments(one, x)
+    deviation = np.sqrt(np.diag(covariance))
+    assert np.all(np.abs(values.mean(axis=0) - mean) < 0.12 * deviation)
+    found = np.cov(values.T) / np.outer(deviation, deviation)
+    assert np.abs(found - covariance / np.outer(deviation, deviation)).max() < 0.25
+
+
+def test_without_boldness_a_function_is_the_mean(component) -> None:
+    x = np.random.default_rng(3).random((9, 2))
+    one = first_sample(component)
+    values = draw([one], np.zeros(3), np.random.default_rng(4))(x)
+    assert np.allclose(values, moments(one, x)[0], atol=1e-6)
+
+
+def test_a_slope_is_that_of_the_function(component) -> None:
+    rng = np.random.default_rng(8)
+    draws = draw([component], rng.random(6), rng)
+    x = 0.1 + 0.8 * rng.random((6, 2))
+    if not isinstance(component, GaussianProcess):
+        assert not draws.has_slopes
+        return
+    # Single precision of the waves: steps that are long enough for it.
+    steps = 3e-3 * np.eye(2)
+    up, down = (draws.own(x[:, None] + sign * steps) for sign in (1.0, -1.0))
+    found, expected = draws.slopes(x), (up - down) / 6e-3
+    assert np.abs(found - expected).max() < 0.01 * np.abs(expected).max()
+
+
+def test_a_function_is_the_same_wherever_it_is_asked_for(component) -> None:
+    rng = np.random.default_rng(5)
+    draws = draw([component], rng.random(6), rng)
+    x = rng.random((6, 4, 2))
+    together = draws(x.reshape(-1, 2)).reshape(6, 6, 4)
+    own = draws.own(x)
+    for i in range(6):
+        assert np.allclose(together[i, i], own[i], rtol=1e-5, atol=1e-5)
+
+
+def test_components_are_drawn_by_their_weights() -> None:
+    component = fitted("matern52")
+    nothing = replace(component, weight=0.0)
+    draws = draw([nothing, component], np.ones(30), np.random.default_rng(10))
+    assert all(group.process is component for group in draws.groups)
+
+
+def first_sample(component):
+    """The component with its first hyperparameter sample alone."""
+    h = slice(0, 1)
+    if isinstance(component, GaussianProcess):
+        return replace(
+            component,
+            log_lengthscales=component.log_lengthscales[h],
+            signal=component.signal[h],
+            noise=component.noise[h],
+            reduction=component.reduction[h],
+            readout=component.readout[h],
+        )
+    return replace(
+        component, mean=component.mean[h], variance=component.variance[h], noise=component.noise[h]
+    )
+
+
+def moments(component, x):
+    """Mean (n,) and covariance (n, n) of the function at x (n, d), of the one sample."""
+    z = component.features(x)
+    if isinstance(component, GaussianProcess):
+        return component.latent(z)[0][0], component.posterior_covariance(z, z)[0]
+    return z @ component.mean[0], (z * component.variance[0]) @ z.T
+
+
+# ---- Where networks are trained: deterministically on one thread, or on a GPU if there is one
+
+GPU = torch.cuda.is_available()
+
+
+def device_fitted(kind: str, device: str):
+    rng = np.random.default_rng(0)
+    x = rng.random((300, 4))
+    y = np.sin(5 * x[:, 0]) + x[:, 1] ** 2 + 0.05 * rng.standard_normal(300)
+    networks = {"device": device} | ({} if kind == "bohamiann" else {"steps": 300, "epochs": 5})
+    model = fit_model(
+        TrainingData(x=x, y=y),
+        SurrogateSettings(kind=kind, networks=networks),
+        rng=np.random.default_rng(1),
+    )
+    return model.predict(rng.random((200, 4)))
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(("kind", "near"), [("adaptive_basis", 0.1), ("bohamiann", 0.5)])
+def test_a_gpu_predicts_what_the_processor_does(kind: str, near: float):
+    (mean, deviation), (mean2, deviation2) = device_fitted(kind, "cpu"), device_fitted(kind, "cuda")
+    assert np.median(np.abs(mean - mean2) / deviation) < near
+    np.testing.assert_allclose(np.median(deviation2 / deviation), 1.0, atol=2 * near)
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("kind", ["adaptive_basis", "bohamiann"])
+def test_no_gpu_is_one_line(kind: str):
+    with pytest.raises(UserError, match=r"sees no GPU on .*; give the fit a GPU"):
+        device_fitted(kind, "cuda")
+
+
+STUDY = {
+    "study": "a",
+    "objective": {"command": "run"},
+    "space": {"x": {"type": "float", "low": 0, "high": 1}},
+}
+
+
+GPU_KEY = {"surrogate": {"kind": "bohamiann", "networks": {"device": "cuda"}}}
+
+
+@pytest.mark.parametrize(
+    ("build", "needs", "section", "gpu", "said"),
+    [
+        ("2.13+cpu", None, {}, False, "PyTorch 2.13+cpu has no CUDA, and this study needs none"),
+        (
+            "2.14",
+            ["filelock", "nvidia-nccl-cu13; platform_system == 'Linux'"],
+            {},
+            False,
+            "PyTorch 2.14 has CUDA, some 5 GB that this study does not use; the build at ",
+        ),
+        (
+            "2.14",
+            ["cuda-toolkit[cublas]"],
+            GPU_KEY,
+            True,
+            "PyTorch 2.14 sees a GPU, which surrogate.networks.device asks for",
+        ),
+        ("2.13+cpu", [], GPU_KEY, False, "Warning: surrogate.networks.device: cuda, and PyTorch "),
+    ],
+)
+def test_a_check_says_which_torch_is_there_and_whether_it_matters(
+    monkeypatch: pytest.MonkeyPatch,
+    build: str,
+    needs: list[str] | None,
+    section: dict,
+    gpu: bool,
+    said: str,
+):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: build)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: needs)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    assert about_torch(validate({**STUDY, **section})).startswith(said)
+
+
+# ---- Settings by kind: every key acts or is an error that helps; old archives' settings; added kinds
+
+ROOT = Path(__file__).resolve().parents[1]
+# But `own`, which needs an object: tests/test_own_models.py.
+CLASSES = {kind: c for kind, c in SurrogateSettings.classes.items() if kind != "own"}
+KEYS_NETWORKS = {
+    k: c.model_fields["networks"].annotation
+    for k, c in CLASSES.items()
+    if "networks" in c.model_fields
+}
+NETWORK_KEYS = sorted({key for each in KEYS_NETWORKS.values() for key in each.model_fields})
+HEAD = {
+    "study": "a",
+    "objective": {"command": "run"},
+    "space": {"x": {"type": "float", "low": 0, "high": 1}},
+}
+
+
+def mistake(**surrogate) -> str:
+    with pytest.raises(UserError) as error:
+        validate({**HEAD, "surrogate": surrogate})
+    return str(error.value)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_each_key_is_of_a_kind_or_an_error_that_names_the_kinds_that_have_it(kind: str) -> None:
+    for key in NETWORK_KEYS:
+        message = mistake(kind=kind, **{key: 1})
+        if kind in KEYS_NETWORKS and key in KEYS_NETWORKS[kind].model_fields:
+            assert f"{key}: belongs to another section: surrogate.networks.{key}" in message
+        else:
+            assert f"surrogate.{key}: does nothing where kind is {kind}" in message
+            assert message.endswith(f", as networks.{key}")
+        if kind in KEYS_NETWORKS and key not in KEYS_NETWORKS[kind].model_fields:
+            words = f"surrogate.networks.{key}: does nothing where kind is {kind}; it is for kind"
+            assert words in mistake(kind=kind, networks={key: 1})
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (
+            {"networks": {"momentum": 0.5}},
+            "surrogate.networks: momentum acts only with optimizer: sgd",
+        ),
+        (
+            {"warp": False, "highest_power": 1.5},
+            "surrogate: highest_power acts only with warp: true",
+        ),
+        ({"calibration": "in_sample"}, "it is for kind adaptive_basis"),
+        ({"kind": "adaptive_basis", "prior_mean": "quadratic"}, "in_sample"),
+        ({"kind": "adaptive_basis", "equations": "preprint"}, "needs calibration: in_sample"),
+        ({"kind": "gq"}, "did you mean 'gp'"),
+        ({"knd": "gp"}, "did you mean 'kind'"),
+    ],
+)
+def test_what_would_do_nothing_is_refused(keys: dict, words: str) -> None:
+    assert words in mistake(**keys)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_resolved_settings_read_back_as_themselves(kind: str) -> None:
+    sgd = {"networks": {"optimizer": "sgd"}} if kind in ("auto", "least_squares") else {}
+    for each in (SurrogateSettings(kind=kind), SurrogateSettings(kind=kind, warp=False, **sgd)):
+        assert SurrogateSettings(each.model_dump(mode="json")) == each
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("tests/data/archives/v1-*.h5")), ids=str)
+def test_settings_of_archives_of_version_1_mean_what_they_did(path: Path) -> None:
+    with h5py.File(path) as file:
+        groups = [g["surrogate"] for g in file["iterations"].values() if "surrogate" in g]
+        flat = json.loads(groups[-1].attrs["settings"])
+    surrogate, classifier = upgrade(flat)
+    settings, classes = SurrogateSettings(surrogate), ClassifierSettings(**classifier)
+    assert settings.kind == flat["kind"]
+    networks = classes.networks
+    assert (networks.ensemble, networks.width) == (flat["networks"], flat["width"])
+    for name in type(settings).model_fields:
+        if name in flat and name != "networks":  # others came later
+            assert getattr(settings, name) == flat[name]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+
 import h5py
 import numpy as np
 import pytest
@@ -10,13 +13,25 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit
 from test_surrogates import CLASSIFIER, NETWORKS, QUICK, some_data
+from test_transfer import advance, configured
 
+from dngo import archive
+from dngo.acquisition import History, propose_batch
+from dngo.acquisition.settings import AcquisitionSettings
+from dngo.papers.least_squares import head
 from dngo.papers.step import Step
+from dngo.replay import replay
 from dngo.rules import current, using
-from dngo.surrogates import Model, TrainingData, fit_model
+from dngo.space import Space
+from dngo.space.parameters import Float
+from dngo.study import Study
+from dngo.surrogates import Model, TrainingData, fit_model, lessons, mixture
 from dngo.surrogates.classifier import Laplace
 from dngo.surrogates.constraints import fit_classifier
+from dngo.surrogates.gaussian_process import GaussianProcess
+from dngo.surrogates.lessons import taught
 from dngo.surrogates.linear import Regression
+from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.regression import _LeftOut, folds
 from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings
@@ -271,3 +286,174 @@ def test_a_classifier_of_many_labels_is_one_of_some_of_them_and_as_good() -> Non
         densities.append(np.mean(np.log(np.where(held == 1, p, 1 - p))))
     assert not np.array_equal(found[0].members[0][1].mean, found[1].members[0][1].mean)
     assert abs(densities[0] - densities[1]) < 0.02 and densities[1] > -0.3
+
+
+# ---- Least squares on a learned representation: its equations, and when it is learnt anew
+
+SQUARES_QUICK = SurrogateSettings(
+    kind="least_squares", networks={"width": 8, "steps": 100, "epochs": 0}, warp=False
+)
+
+
+def trained(n: int) -> tuple[Network, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.random((n, 2))
+    y = np.sin(4 * x[:, 0]) + 0.1 * rng.standard_normal(n)
+    (network,) = train_networks(
+        x, y, [np.arange(n)], SQUARES_QUICK.networks, loss="squared", rng=rng
+    )
+    return network, x, y
+
+
+def test_mean_and_variance_are_equations_6_to_8() -> None:
+    network, x, y = trained(60)
+    basis, residual = head(network, x, y)
+    new = np.random.default_rng(1).random((20, 2))
+    phi, nu = network.features(x), network.features(new)
+    weights = np.linalg.lstsq(phi, y, rcond=None)[0]
+    noise = np.mean((y - phi @ weights) ** 2)
+    spread = np.sum(nu @ np.linalg.inv(phi.T @ phi) * nu, axis=1)
+    mean, variance = basis.predict(basis.features(new))
+    assert mean[:, 0] == pytest.approx(nu @ weights, rel=1e-5)
+    assert variance[:, 0] == pytest.approx(noise * (1 + spread), rel=1e-4)
+    assert residual == pytest.approx(np.sqrt(noise), rel=1e-6)
+
+
+def test_with_fewer_observations_than_features_it_is_not_certain() -> None:
+    network, x, y = trained(7)
+    basis, residual = head(network, x, y)
+    assert int(np.sum(basis.variance > 0)) == 3
+    assert residual > 1e-4
+
+
+def test_the_representation_outlives_iterations_and_replays(tmp_path: Path) -> None:
+    settings = {"kind": "least_squares", "networks": {"width": 6, "steps": 30}, "relearn_every": 3}
+    study = Study(configured(tmp_path, surrogate=settings, design={"size": 12}))
+    learnt, weights = [], []
+    for t in range(6):
+        advance(study, t)
+        if t > 0:
+            model, _ = archive.read_surrogate(study.archive, t)
+            learnt.append(model.diagnostics["learnt_iterations"])
+            weights.append((model.objective[0].network.weights[0], model.objective[0].mean))
+    assert learnt == [1, 1, 1, 4, 4]
+    same = [np.array_equal(a[0], b[0]) for a, b in itertools.pairwise(weights)]
+    assert same == [True, True, False, True]
+    # The regression learns from new outcomes although the network does not.
+    assert not np.array_equal(weights[0][1], weights[1][1])
+    assert [replay(study.archive, t).verdict for t in range(6)] == ["identical"] * 6
+
+
+def test_where_nothing_improves_the_least_certain_point_is_explored() -> None:
+    space = Space({n: Float(type="float", low=0, high=1) for n in "ab"})
+    rng = np.random.default_rng(0)
+    x = rng.random((40, 2)) * [0.5, 1.0]  # nothing is known of the right half
+    model = fit_model(
+        TrainingData(x=x, y=x[:, 0], constraints={"completed": np.ones(40)}), SQUARES_QUICK, rng=rng
+    )
+    settings = AcquisitionSettings(trust_region_share=0.0, vanishing=1e9, when_vanished="explore")
+    batch = propose_batch(
+        model, space, History(x, x[:, 0]), size=3, settings=settings, rng=np.random.default_rng(1)
+    )
+    assert all(source.startswith("explore:") for source in batch.source)
+    # The first is the least certain of all, by the model's own account.
+    (basis,) = model.objective
+    grid = rng.random((2000, 2))
+    _, variance = basis.predict(basis.features(np.vstack([batch.v[:1], grid])))
+    assert np.mean(variance[1:] <= variance[0]) > 0.97
+
+
+# ---- What is learnt slowly serves several fits, and is a function of the observations that taught it
+
+SETTINGS = SurrogateSettings(networks={"epochs": 20, "steps": 20})
+
+
+def function(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sin(6 * x[:, 0]) * x[:, 1])
+
+
+def data(n: int, batches: np.ndarray | None = None) -> TrainingData:
+    """The first n of the same points, 40 of them in the design and the others one by one."""
+    x = np.random.default_rng(0).random((100, 2))[:n]
+    batch = np.maximum(np.arange(n) - 39, 0) if batches is None else batches
+    return TrainingData(x=x, y=function(x), batch=batch)
+
+
+def components(found) -> tuple[list, GaussianProcess | None]:
+    processes = [c for c in found.objective if isinstance(c, GaussianProcess)]
+    return [c for c in found.objective if c not in processes], processes[0] if processes else None
+
+
+def test_a_tenth_more_observations_teach_anew() -> None:
+    one_by_one = np.r_[np.zeros(40, int), np.arange(1, 11)]
+    assert [int(taught(one_by_one[:n]).sum()) for n in (40, 43, 44, 48, 49, 50)] == [
+        40,
+        40,
+        44,
+        44,
+        49,
+        49,
+    ]
+    # A batch of a tenth teaches, and all of it does.
+    assert taught(np.repeat([0, 1, 2], [40, 4, 8])).all()
+    # The design alone teaches, and nothing of other batches.
+    assert taught(np.zeros(5, int)).all()
+    assert len(taught(np.empty(0, int))) == 0
+
+
+def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        mixture, "NEGLIGIBLE", 0.0
+    )  # both members are kept, however little one weighs
+    rng = np.random.default_rng(1)
+    before, after = (fit_model(data(n), SETTINGS, rng=rng) for n in (40, 43))
+    anew = fit_model(data(44), SETTINGS, rng=rng)
+    (bases, old), (same, new), (others, other) = (components(f) for f in (before, after, anew))
+    for one, again, fresh in zip(bases, same, others, strict=True):
+        assert np.array_equal(one.basis(x := data(9).x), again.basis(x))
+        assert one.basis(x).shape != fresh.basis(x).shape or not np.array_equal(
+            one.basis(x), fresh.basis(x)
+        )
+    assert np.array_equal(old.log_lengthscales, new.log_lengthscales)
+    assert before.scale.power == after.scale.power and before.scale.centre == after.scale.centre
+    assert not np.array_equal(new.log_lengthscales, other.log_lengthscales)
+    assert (len(old.x), len(new.x), len(other.x)) == (40, 43, 44)
+    added, truth = data(43).x[40:], after.scale.to_model(data(43).y[40:])
+    earlier, later = (p.latent(p.features(added)) for p in (old, new))
+    assert (later[1] < earlier[1]).all()
+    assert (
+        np.abs(later[0].mean(axis=0) - truth).max() < np.abs(earlier[0].mean(axis=0) - truth).max()
+    )
+
+
+def test_a_process_without_memory_learns_the_same() -> None:
+    x = np.random.default_rng(3).random((20, 2))
+    fit_model(data(40), SETTINGS, rng=np.random.default_rng(5))
+    found = []
+    for forget in (False, True):
+        if forget:
+            lessons._KEPT.clear()
+        model = fit_model(data(42), SETTINGS, rng=np.random.default_rng(7))
+        found.append(np.stack(model.predict(x)))
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("depth", [0.0, 10.0])
+def test_a_surprise_teaches_anew(depth: float) -> None:
+    first, rng = data(40), np.random.default_rng(0)
+    new = [[0.5, 0.5], [0.1, 0.9]]
+    low = function(np.array(new)) - [depth * np.ptp(first.y), 0.0]
+    x, y = np.concatenate([first.x, new]), np.r_[first.y, low]
+    before, after = (
+        fit_model(
+            TrainingData(x=x[:n], y=y[:n], batch=np.r_[np.zeros(40, int), 1, 2][:n]),
+            SETTINGS,
+            rng=rng,
+        )
+        for n in (40, 42)
+    )
+    # The surprise and all before it teach; the row after it comes as expected.
+    assert (before.diagnostics["taught"], after.diagnostics["taught"]) == (40, 41 if depth else 40)
+    assert after.scale.lowest <= y.min()

@@ -15,12 +15,12 @@ from scipy import stats
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.measures import expected_improvement
 from dngo.rules import current
-from dngo.surrogates import Model, TrainingData, fit_model, mixture
+from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.data import EarlierTask, TargetScale
 from dngo.surrogates.gaussian_process import Evidence, GaussianProcess, fit_process
 from dngo.surrogates.kernels import BLOCK, Covariance, correlation, squared_distances, with_slope
 from dngo.surrogates.linear import FiniteBasis, Regression
-from dngo.surrogates.mixture import left_out_density, shares
+from dngo.surrogates.mixture import left_out_density
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Problem, ReportedNoise
 from dngo.surrogates.settings import SurrogateSettings
@@ -150,41 +150,6 @@ def test_a_process_taught_by_some_rows_holds_all_of_them_and_predicts_as_well() 
     assert found[300] > found[None] - 0.1
 
 
-@pytest.mark.parametrize(
-    ("settings", "sparse"),
-    [
-        (GP, False),
-        (
-            SurrogateSettings(
-                gp_limit=20,
-                inducing=20,
-                networks={"steps": 20, "ensemble": 2},
-                hyperparameter_samples=3,
-            ),
-            True,
-        ),
-    ],
-    ids=str,
-)
-def test_saved_and_loaded_process_has_the_same_bits(settings, sparse, monkeypatch):
-    monkeypatch.setattr(
-        mixture, "NEGLIGIBLE", 0.0
-    )  # both members are kept, however little one weighs
-    rng = np.random.default_rng(0)
-    x = rng.random((30, 2))
-    data = TrainingData(x=x, y=np.sin(5 * x[:, 0]), constraints={"completed": np.ones(30)})
-    model = fit_model(data, settings, rng=np.random.default_rng(0))
-    found = any(isinstance(c, GaussianProcess) and c.is_sparse for c in model.objective)
-    assert found == sparse
-    with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
-        model.save(file)
-        loaded = Model.load(file)
-    new = rng.random((20, 2))
-    for a, b in zip(model.predict(new), loaded.predict(new), strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert loaded.summary() == model.summary()
-
-
 @pytest.mark.parametrize("n", [20, 40])
 @pytest.mark.parametrize("reported", [False, True])
 def test_sparse_process_with_every_input_inducing_is_the_exact_one(n, reported):
@@ -218,19 +183,6 @@ def test_sparse_process_with_every_input_inducing_is_the_exact_one(n, reported):
 
 
 # ---- mixtures ------------------------------------------------------------------------------------
-
-
-def test_shares_are_posterior_probabilities_that_doubt_a_few_rows():
-    rng = np.random.default_rng(0)
-    even = np.zeros((2, 50))
-    np.testing.assert_allclose(shares(even, rng), 0.5)
-    np.testing.assert_array_equal(shares(even[:, :0], rng), 0.5)
-    better = even + np.array([[0.3], [0.0]])  # by 15 in all, on every row
-    assert shares(better, rng)[0] > 0.999
-    lucky = even.copy()
-    lucky[0, 0] = 15.0  # by as much, on one row
-    assert 0.7 < shares(lucky, rng)[0] < 0.99
-    assert shares(np.array([[0.0] * 50, [-800.0] * 50]), rng)[1] < 1e-12
 
 
 def test_auto_is_a_mixture_by_honest_scores_and_linear_beyond_its_limit():
@@ -313,18 +265,6 @@ def test_a_floor_between_walls_is_resolved_and_other_functions_have_none():
     for smooth in (np.sin(3 * x[:, 0]) + x[:, 1], ((x - 0.3) ** 2).sum(axis=1)):
         scale, found = choose_scale(x, smooth, GP, rng=np.random.default_rng(1))
         assert "floor" not in found and np.isinf(scale.depth)
-
-
-def test_a_model_of_walls_and_a_floor_is_saved_and_its_tasks_are_seen_alike(tmp_path):
-    rng = np.random.default_rng(0)
-    x = np.concatenate([rng.random((40, 2)), 0.25 + 0.5 * rng.random((40, 2))])
-    earlier = (EarlierTask(x[:30], 3 * walled(x[:30]) + 7),)
-    model = fit_model(TrainingData(x=x, y=walled(x), earlier=earlier), GP, rng=rng)
-    assert np.isfinite(model.scale.depth)
-    with h5py.File(tmp_path / "surrogate.h5", "w") as file:
-        model.save(file.create_group("model"))
-    with h5py.File(tmp_path / "surrogate.h5", "r") as file:
-        assert Model.load(file["model"]).scale == model.scale
 
 
 def test_a_skewed_objective_is_bent_and_a_straight_one_is_not():

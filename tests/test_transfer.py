@@ -220,47 +220,12 @@ def _text(path: Path) -> None:
     path.write_text("x,y\n1,2\n")
 
 
-def _other_file(path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        file["x"] = 1.0
-
-
 def _altered(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["outcomes/objective"][1] = 0.0
 
 
-def _external(path: Path) -> None:
-    with h5py.File(path, "r+") as file:
-        del file["outcomes/noise"]
-        file["outcomes/noise"] = h5py.ExternalLink("/etc/passwd", "/x")
-
-
-def _foreign_bytes(path: Path) -> None:
-    with h5py.File(path, "r+") as file:
-        del file["outcomes/noise"]
-        file["outcomes"].create_dataset("noise", (20,), "u1", external=[("/etc/passwd", 0, 20)])
-
-
-def _not_json(path: Path) -> None:
-    with h5py.File(path, "r+") as file:
-        file.attrs["identity"] = "[1, 2"
-
-
-def _nonsense(path: Path) -> None:
-    with h5py.File(path, "r+") as file:
-        del file["iterations"]
-        file["iterations"] = 3
-
-
-def _truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-300])
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [_text, _other_file, _altered, _external, _foreign_bytes, _not_json, _nonsense, _truncated],
-)
+@pytest.mark.parametrize("spoil", [_text, _altered])
 def test_a_file_that_is_no_sound_archive_is_one_line(tmp_path: Path, spoil: Any) -> None:
     path = earlier(tmp_path)
     spoil(path)

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
+from values import ENTRANCES, tried
 
 from dngo import derive
 from dngo.acquisition.candidates import around, neighbours
@@ -415,3 +416,17 @@ def test_conditions_that_exclude_those_of_a_parent_are_refused(
     child = next(j for j, c in enumerate(space.columns) if c.name == "child")
     v = space.sample(np.random.default_rng(0).random((2000, space.k)))
     assert 0 < np.isfinite(v[:, child]).sum() < 2000
+
+
+# ---- What is given is archived, to the last bit, through every entrance (`tests/values.py` tries many more)
+
+SPACES = int(os.environ.get("DNGO_VALUES_SPACES", "1"))
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@settings(max_examples=SPACES, deadline=None, phases=[Phase.reuse, Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_values_given_are_values_archived(entrance: str, seed: int) -> None:
+    counts, wrong = tried(seed, rows=12, names=[entrance])
+    assert not wrong
+    assert counts[entrance] > 0

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from spaces import cube, mixed
 
 import dngo
 from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition.blind import neighbours, steps
+from dngo.acquisition.allocation import Functions, of_share, one_in, share_of
+from dngo.acquisition.blind import steps
 from dngo.acquisition.region_model import Penalty
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing
@@ -19,6 +22,7 @@ from dngo.acquisition.stages.learning import Belief
 from dngo.acquisition.stages.trust_regions import TrustRegions
 from dngo.errors import UserError
 from dngo.replay import replay
+from dngo.rules import current
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.nearby import Nearby
 from dngo.surrogates.settings import SurrogateSettings
@@ -123,11 +127,6 @@ def bowl(u: np.ndarray) -> np.ndarray:
     return 0.1 + 10 * ((u - 0.3) ** 2).sum(axis=1)
 
 
-def hidden(u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A bowl, multiplied by noise."""
-    return bowl(u) * np.exp(1.5 * rng.standard_normal(len(u)))
-
-
 def free(v: np.ndarray, centre: np.ndarray) -> np.ndarray:
     return np.zeros(len(v))
 
@@ -172,19 +171,6 @@ def test_a_model_is_of_use_unless_it_foretells_nothing():
         assert not model(u[:few], y[:few]).is_blind(u[:few], centre, alike=True)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_points_next_to_each_other_are_alike_unless_noise_hides_the_function(seed: int):
-    rng = np.random.default_rng(seed)
-    u = rng.random((60, 5))
-    for function, expected in ((dust, "alike"), (hidden, "unlike")):
-        y = function(u, rng)
-        assert neighbours(u, y) == "unknown"
-        more = beside(u[[np.argmin(y)]], rng)
-        assert np.abs(more - u[np.argmin(y)]).max() < 0.2
-        u_all, y_all = np.concatenate([u, more]), np.concatenate([y, function(more, rng)])
-        assert neighbours(u_all, y_all) == expected
-
-
 def test_steps_among_every_kind_of_parameter_are_new_points_of_the_space():
     space, rng = mixed(), np.random.default_rng(0)
     v = space.from_unit(rng.random((20, space.k)))
@@ -219,3 +205,50 @@ def test_a_pick_says_that_it_is_a_step_and_under_noise_there_are_few():
             assert "step" not in sources or np.median(near) < 0.2
             found += sources.count("step")
         assert least <= found <= most
+
+
+# ---- How many picks go where, over a whole study: laws of the only module that counts them
+
+counts = st.integers(0, 300)
+
+
+@given(counts, st.lists(counts, min_size=1, max_size=6), st.integers(1, 9), st.floats(0, 1))
+def test_batches_of_any_size_count_as_one_batch_of_all(before, sizes, every, share):
+    ends = before + np.cumsum([0, *sizes])
+    for count in (lambda b, n: one_in(b, n, every), lambda b, n: of_share(b, n, share)):
+        each = [count(int(b), n) for b, n in zip(ends, sizes, strict=False)]
+        assert sum(each) == count(before, sum(sizes))
+        assert all(0 <= found <= n for found, n in zip(each, sizes, strict=True))
+
+
+@given(counts, counts, st.booleans(), st.booleans())
+def test_every_function_is_of_one_model(before, count, lowest, floor):
+    each = Functions.of(before, count, lowest=lowest, floor=floor)
+    parts = (each.plain, each.wide, each.lowest, each.floor)
+    assert sum(parts) == count and min(parts) >= 0
+    assert lowest or not each.lowest
+    assert floor or not each.floor
+
+
+def test_none_is_an_every_zeroth():
+    assert one_in(7, 100, 0) == 0
+
+
+def _course(y: np.ndarray, stage: list[str], u: np.ndarray) -> float:
+    history = History(u, y, iteration=np.repeat(np.arange(5), 20), stage=np.array(stage))
+    return share_of(history, 20, 0.6, "trust_regions")
+
+
+def test_picks_are_more_where_they_have_paid():
+    rng = np.random.default_rng(0)
+    near, far = 0.1 + 0.02 * rng.random((50, 2)), 0.9 + 0.02 * rng.random((50, 2))
+    u = np.stack([near, far], axis=1).reshape(100, 2)  # by turns
+    paying = np.where(np.arange(100) % 2, 1.0, -np.arange(100.0))
+    flat = np.r_[-1.0, np.zeros(99)]
+    by_turns = ["trust_regions", "draws"] * 50
+    assert _course(paying, by_turns, u) > 0.8
+    assert _course(flat, by_turns, u) == pytest.approx(0.6, abs=0.05)
+    assert _course(paying, [""] * 100, u) == 0.6  # of points that this engine did not pick
+    history = History(u, paying, iteration=np.repeat(np.arange(5), 20), stage=np.array(by_turns))
+    assert [share_of(history, 20, p, "trust_regions") for p in (0.0, 1.0)] == [0.0, 1.0]
+    assert _course(paying, by_turns, u) <= current().regions.most_share

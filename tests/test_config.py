@@ -295,9 +295,6 @@ def test_nothing_else_is_a_number_anywhere(reads: Callable[[str], Any], text: st
 def test_an_answer_to_init_is_a_range_of_numbers_or_choices() -> None:
     assert parameter("n 1 20") == ("n", {"type": "int", "low": 1, "high": 20})
     assert parameter("x 0 1")[1]["type"] == parameter("x 0.5 1")[1]["type"] == "float"
-    for line in ("n 1_0 20", "n \u0661 \u0669"):
-        with pytest.raises(Exception, match="is not NAME LOW HIGH"):
-            parameter(line)
 
 
 @pytest.mark.parametrize(

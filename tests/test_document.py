@@ -170,32 +170,5 @@ def test_what_lies_at_the_outcomes_place_is_read_without_waiting(tmp_path: Path,
     assert [v.status for v in found] == ["ok" if kind == "empty" else "invalid"]
 
 
-@pytest.mark.parametrize(
-    ("report", "status", "said"),
-    [
-        ({"loss": 1.0}, "invalid", "unknown name 'loss'; did you mean 'objective'?"),
-        (
-            {"objective": 1.0, "Heat": True},
-            "invalid",
-            "unknown name 'Heat'; did you mean 'heat'?; constraints must be {heat: true or false}",
-        ),
-        (
-            {"objective": 1.0, "heat": True, "epochs": 9},
-            "ok",
-            "any other value belongs inside `metadata`",
-        ),
-    ],
-)
-def test_a_wrong_name_in_a_report_is_answered_by_the_right_one(
-    report: dict[str, Any], status: str, said: str
-) -> None:
-    verdict = judge(json.dumps(report).encode(), "", {"heat": None})
-    assert verdict.status == status and said in verdict.message
-    # What was paid for is kept, and what nobody understands as well.
-    assert verdict.fields["objective"] == 1.0 or "loss" in report
-    others = {n: v for n, v in report.items() if n not in ("objective", "heat")}
-    assert verdict.fields["metadata"] == others
-
-
 def test_stars_are_a_number_that_fortran_could_not_write() -> None:
     assert why("  ****** ").startswith("Fortran prints stars where a number is too wide")

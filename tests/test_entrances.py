@@ -56,7 +56,6 @@ ENTRANCES: dict[str, entrances.Entrance] = {
 }
 REPORTS = {"report", "function"}
 TEXT = {"tell_set", "tell_file", "import_csv"}  # there all is text
-TABLES = {*TEXT, "tell_frame", "import_parquet", "import_optuna"}
 PYTHON = {"function", "tell_python", "tell_dict"}
 TYPED = {"report", *PYTHON}
 ALL = {*ENTRANCES}
@@ -647,29 +646,6 @@ def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> No
             study_in(tmp_path, study="newer", space=more, constraints=["small", "quiet"]),
             old.archive,
         )
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("n;x\n1;2\n", "its cells are separated by semicolons"),
-        ("n\tx\n1\t2\n", "its cells are separated by tabs"),
-        (b"x,y\n1,2\n\xe9,1\n", ":3: is not written in UTF-8"),
-        ("x,y\n1,2\n".encode("utf-16"), ":1: is not written in UTF-8"),
-        ('x,y\n1,"2\n', "a quote is opened and not closed"),
-        ("x,y,objective\n1,2\n", ":2: has 2 cells under 3 columns"),
-        (",x,y,objective,small,heat\n0,1,1,1,true,1\n", "unknown name ''.*`--ignore ''` leaves"),
-    ],
-)
-def test_a_file_that_is_no_table_is_refused_in_words(
-    tmp_path: Path, content: str | bytes, words: str, capsys
-) -> None:
-    config, table = config_in(tmp_path), tmp_path / "table.csv"
-    table.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert main(["import", "--config", str(config), str(table)]) == 1
-    said = capsys.readouterr().err
-    assert re.search(words, said) and len(said.splitlines()) == 1
-    assert "codec" not in said and "field" not in said
 
 
 def test_what_an_export_holds_is_read_again_however_long(tmp_path: Path) -> None:

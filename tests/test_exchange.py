@@ -290,8 +290,6 @@ def test_mistakes_are_one_line(made: Path, tmp_path: Path, capsys) -> None:
         "empty": tmp_path / "empty.csv",
         "no column 'objective'": tmp_path / "objective.csv",
         "no column for the parameters rate": tmp_path / "rate.csv",
-        "cells under": tmp_path / "ragged.csv",
-        "is not written in UTF-8": tmp_path / "binary.csv",
         "cannot be read as Parquet": tmp_path / "broken.parquet",
         "cannot be read as an Optuna study": tmp_path / "broken.db",
         "has the directions maximize": tmp_path / "up.db",
@@ -300,8 +298,6 @@ def test_mistakes_are_one_line(made: Path, tmp_path: Path, capsys) -> None:
     files["empty"].write_text("rate,objective\n")
     files["no column 'objective'"].write_text(text.replace("objective", "loss", 1))
     files["no column for the parameters rate"].write_text(text.replace("parameter_rate", "r", 1))
-    files["cells under"].write_text("rate,objective\n1,2,3\n")
-    files["is not written in UTF-8"].write_bytes(bytes(range(128, 256)))
     files["cannot be read as Parquet"].write_bytes(b"PAR1 and then nothing")
     files["cannot be read as an Optuna study"].write_bytes(b"SQLite format 3\0 and then nothing")
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -79,12 +79,20 @@ def test_a_table_is_read_as_its_program_wrote_it(config: Path, content: str, cap
         (b"\x80\x04\x95" + bytes(100), "is a pickle"),
         ((HEADER + ROW).replace("true", "1"), "line 2: b: '1' is not one of [false, true]"),
         (HEADER.replace("k", " x"), "has two columns called 'x'"),
+        ("n;x\n1;2\n", "its cells are separated by semicolons"),
+        ("n\tx\n1\t2\n", "its cells are separated by tabs"),
+        (b"x,y\n1,2\n\xe9,1\n", ":3: is not written in UTF-8"),
+        ("x,y\n1,2\n".encode("utf-16"), ":1: is not written in UTF-8"),
+        ('x,y\n1,"2\n', "a quote is opened and not closed"),
+        ("x,k,b,objective\n1,2\n", ":2: has 2 cells under 4 columns"),
+        ("," + HEADER + "0," + ROW, "unknown name ''"),
     ],
 )
 def test_what_is_no_table_is_said_in_one_line(
     config: Path, content: str | bytes, said: str, capsys
 ) -> None:
-    assert told(config, content, capsys).startswith(said)
+    found = told(config, content, capsys)
+    assert said in found and "codec" not in found and "field" not in found
     assert dngo.open(config)._engine.entries() == []
 
 

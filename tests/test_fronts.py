@@ -98,32 +98,28 @@ def test_several_are_an_identity_whatever_their_order() -> None:
         ({"acquisition": "lcb"}, "acquisition.kind: lcb works only with one objective"),
         ({"objectives": None, "stop": {"hypervolume_gain": 0.1}}, "is for several `objectives`"),
         ({"objectives": None, "objective": {"command": "a", "direction": None}}, "objective.direction: must be"),
+        ({"stop": {"target": 1}}, "stop.target: must have a value for objectives by name: {cost: a number"),
+        ({"stop": {"target": {}}}, "stop.target: must have a value for objectives by name"),
+        ({"stop": {"target": {"costs": 1}}}, "stop.target.costs: is not an objective; did you mean 'cost'"),
+        ({"stop": {"target": {"cost": "low"}}}, "stop.target.cost: must be a number"),
+        ({"objectives": None, "stop": {"target": {"cost": 1}}}, "stop.target: must be a number"),
+        ({"stop": {"target": "low"}}, "stop.target: must be"),
+        ({"stop": {"distance": 1}}, "with several, use `stop.hypervolume_gain`"),
+        ({"stop": {"expected_improvement": 1}}, "with several, use `stop.hypervolume_gain`"),
+        ({"optimum": 0.0}, "with several, use the `reference` of each, or `stop.target`"),
+        ({"acquisition": {"kind": "optuna", "sampler": "cmaes"}}, "cmaes works only with one objective"),
+        ({"objectives": {"x": {}, "y1": {}}}, "objectives.x: is also the name of a parameter"),
+        ({"objectives": {"heat": {}, "o": {}}, "constraints": ["heat"]}, "objectives.heat: is also the name of a constraint"),
+        ({"objectives": {"objective": {}, "o": {}}}, "objectives.objective: is the name of a value in an outcome"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(json.dumps(document(**changes)))
     with pytest.raises(UserError) as caught:
-        load([path])
+        dngo.open(path)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "where"),
-    [
-        ("x", {}, "is also the name of a parameter"),
-        ("heat", {"constraints": ["heat"]}, "is also the name of a constraint"),
-        ("objective", {}, "is the name of a value in an outcome"),
-    ],
-)
-def test_parameters_constraints_and_objectives_share_one_set_of_names(
-    tmp_path: Path, name: str, changes: dict, where: str
-) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(json.dumps(document(objectives={name: {}, "other": {}}, **changes)))
-    with pytest.raises(UserError, match=f"objectives.{name}: {where}"):
-        dngo.open(path)
 
 
 @pytest.mark.parametrize(
@@ -571,9 +567,6 @@ def test_the_aerofoil_reports_lift_and_drag(capsys) -> None:
     assert 0.6 < lift < 0.8 and 80 < lift / drag < 120
 
 
-# ---- a run that is killed -----------------------------------------------------------------------
-
-
 # ---- A part of the front crashes, and crashed runs report nothing: the other part is found
 
 CRASH_CUBE = Space({f"x{i}": Float(type="float", low=0, high=1) for i in range(6)})
@@ -720,30 +713,6 @@ def test_an_objective_that_repeats_itself_is_found_out() -> None:
 
 
 # ---- Keys of a study with several objectives: targets, scales and baselines
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"stop": {"target": 1}}, "stop.target: must have a value for objectives by name: {cost: a number"),
-        ({"stop": {"target": {}}}, "stop.target: must have a value for objectives by name"),
-        ({"stop": {"target": {"costs": 1}}}, "stop.target.costs: is not an objective; did you mean 'cost'"),
-        ({"stop": {"target": {"cost": "low"}}}, "stop.target.cost: must be a number"),
-        ({"objectives": None, "stop": {"target": {"cost": 1}}}, "stop.target: must be a number"),
-        ({"stop": {"target": "low"}}, "stop.target: must be"),
-        ({"stop": {"distance": 1}}, "with several, use `stop.hypervolume_gain`"),
-        ({"stop": {"expected_improvement": 1}}, "with several, use `stop.hypervolume_gain`"),
-        ({"optimum": 0.0}, "with several, use the `reference` of each, or `stop.target`"),
-        ({"acquisition": {"kind": "optuna", "sampler": "cmaes"}}, "cmaes works only with one objective"),
-    ],
-)  # fmt: skip
-def test_keys_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(json.dumps(document(**changes)))
-    with pytest.raises(UserError) as caught:
-        load([path])
-    assert message in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_a_study_ends_where_one_point_reaches_every_target(tmp_path: Path, capsys) -> None:

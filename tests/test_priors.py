@@ -86,6 +86,3 @@ def test_half_of_a_design_is_drawn_from_it_and_it_is_no_part_of_what_a_study_is(
     without = validate({**document, "space": plain})
     assert without.identity() == config.identity()
     assert {p.source for p in derive.design(without)} == {"default", "design:sobol"}
-
-
-# ---- what it is worth ---------------------------------------------------------------------------

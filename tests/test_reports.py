@@ -86,14 +86,12 @@ def test_what_else_lies_in_the_file_is_named() -> None:
 @pytest.mark.parametrize(
     ("document", "constraints", "message"),
     [
-        ('{"objective": "0.3"}', FLAG, "objective must be a number, but is text: '0.3'"),
         ('{"objective": [0.3, 1]}', FLAG, "objective must be a number, but is a list: [0.3, 1]"),
         ('{"objective": NaN}', FLAG, "the objective is nan"),
-        ('{"objective": null}', FLAG, "the objective is nan"),
         ('{"objective": NaN, "constraints": {}}', FLAG, "the objective is nan"),
         ("nan", FLAG, "the objective is nan"),
-        ("-inf", FLAG, "the objective is -inf"),
         ('{"noise": 1}', NONE, "there is no objective"),
+        ('{"loss": 1.0}', NONE, "unknown name 'loss'; did you mean 'objective'?"),
         ('{"objektive": 1}', NONE, "'objektive'; did you mean 'objective'?"),
         (
             '{"objective": 1, "small": true, "constraints": {"small": true}}',
@@ -102,18 +100,12 @@ def test_what_else_lies_in_the_file_is_named() -> None:
         ),
         ('{"objective": 1, "small": 0.5}', FLAG, "must be true or false, but is 0.5"),
         ("1", FLAG, "constraints must be {small: true or false}: small is missing"),
-        (
-            '{"objective": 1, "constraints": {"smal": true}}',
-            FLAG,
-            "'smal' is unknown; did you mean 'small'?",
-        ),
         ('{"objective": 1, "objective": 2}', NONE, "'objective' is there twice"),
         (
             '{"objective": 1, "constraints": {"small": true, "small": false}}',
             FLAG,
             "'small' is there twice",
         ),
-        ('{"objective": 1, "status": "ok"}', NONE, "unknown name 'status'"),
     ],
 )
 def test_the_objective_is_judged_first_and_names_are_what_they_are(
@@ -155,14 +147,9 @@ def test_a_tensor_is_its_number() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (np.array([1.0, 2.0]), "a list: [1.0, 2.0]"),
-        ("0.3", "text: '0.3'"),
-        (True, "true or false: True"),
         (np.True_, "true or false: True"),
         ((0.3, {"a": 1}), "a list: "),
         (1 + 2j, "text: '(1+2j)'"),
-        (None, "there is no objective"),
-        (10**400, "that a computer can hold, but is larger"),
         (Odd(), "text: '[left out: Odd]'"),
     ],
 )

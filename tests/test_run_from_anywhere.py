@@ -164,7 +164,17 @@ def test_conditions_and_constraints_are_written_and_run(tmp_path: Path, capsys) 
 
 @pytest.mark.parametrize(
     "line",
-    ["x", "x 1", "x a b", "x 0 1 2", "x 0 1 linear", "x a", "x 0 if kind=a", "x 0 1 if kind"],
+    [
+        "x",
+        "x 1",
+        "x a b",
+        "x 0 1 2",
+        "x 0 1 linear",
+        "x a",
+        "x 0 if kind=a",
+        "x 0 1 if kind",
+        "n 1_0 20",
+    ],
 )
 def test_a_parameter_that_is_none_is_one_line(line: str) -> None:
     said = "'kind' is not OTHER=VALUE" if line.endswith("kind") else "is not NAME LOW HIGH"

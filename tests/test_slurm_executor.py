@@ -34,7 +34,7 @@ from dngo.workflow import bare, slurm
 from dngo.workflow.dag import Dag
 from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.calls import Calls
-from dngo.workflow.slurm.executor import GLANCES, Executor
+from dngo.workflow.slurm.executor import Executor
 from dngo.workflow.slurm.nodes import MOST, SUSPECT, Nodes
 from dngo.workflow.slurm.reasons import AGAIN, PATIENCE, STAYS_FOR, Queue, Row, key_of, minutes
 from dngo.workflow.slurm.submission import DENIED, Submitter
@@ -387,27 +387,6 @@ def test_a_job_that_asks_for_more_has_a_snakemake(asked: str) -> None:
     assert bare.is_bare(workflow, group if len(parts) > 1 else parts[0]) == (asked in ("", "model"))
 
 
-def test_a_folder_whose_outputs_are_there_is_asked_about_a_few_times(tmp_path: Path) -> None:
-    def job(*names: str) -> SimpleNamespace:
-        output = [tmp_path / name for name in names]
-        part = SimpleNamespace(
-            is_group=lambda: False, output=output, products=lambda include_logfiles: output
-        )
-        return SimpleNamespace(job=part, aux={})
-
-    executor = object.__new__(Executor)
-    executor.active_jobs = [job(), job("0/a"), job("0/b"), job("1/a")]
-    for name in ("0", "1"):
-        (tmp_path / name).mkdir()
-    assert not executor._is_written()
-    (tmp_path / "0/a").touch()
-    assert not executor._is_written()
-    (tmp_path / "0/b").touch()
-    assert [executor._is_written() for _ in range(GLANCES + 1)] == [True] * GLANCES + [False]
-    (tmp_path / "1/a").touch()
-    assert executor._is_written()
-
-
 # ---- the end of a run, and jobs that Slurm no longer lists -----------------------------------------
 
 
@@ -522,15 +501,6 @@ def test_what_slurm_says_is_kept_and_said_every_two_minutes(
     calls.answers("scontrol ping")
     calls.answers("scontrol ping")
     assert said[3:] == ["Slurm answers again."]
-
-
-def test_a_refusal_is_said_again_after_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    executor, now = object.__new__(Executor), [50.0]
-    monkeypatch.setattr("dngo.workflow.slurm.submitting.time.monotonic", lambda: now[0])
-    news = []
-    for now[0], words in ((50.0, "a"), (60.0, "a"), (70.0, "b"), (189.0, "b"), (190.0, "b")):
-        news.append(executor._is_news(words))
-    assert news == [True, False, True, False, True]
 
 
 # ---- what Slurm gave a job -------------------------------------------------------------------------

@@ -252,7 +252,7 @@ def pytest_configure(config: Any) -> None:
 
     if config.getoption("--reach"):
         reach = Reach()
-        reach.pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(reach.runs)  # type: ignore
+        Reach.pytest_runtest_protocol = pytest.hookimpl(wrapper=True)(Reach.runs)  # type: ignore
         config.pluginmanager.register(reach, "reach")
 
 

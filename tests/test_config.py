@@ -254,7 +254,6 @@ def test_an_emoji_as_json_writes_it_is_that_emoji(tmp_path: Path) -> None:
 
 # ---- Text that is a number: one function says so, wherever text comes in
 
-NUMBERS_HEAD = "study: s\nobjective: {command: 'true'}\n"
 # Python takes the first five for numbers, or parts of them.
 NONE = ["1_000", "2024_10", "\u0663", "\u0663\u066b\u0665", "\uff11\uff12"]
 NONE += ["0x10", "1e", "1,5", "", " ", ".", "--1", "1 2", "true"]

@@ -15,8 +15,9 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mine import Mine, ends
+from mine import Mine
 from test_exchange import SPACE, begin, study_in
+from toy import advance
 
 from dngo import archive
 from dngo.archive import verify
@@ -346,9 +347,7 @@ def test_a_running_study_goes_on_with_two_objectives_and_repeats_nothing(mine: M
     mine.write(**{"objective.py": SPEEDY})
     study = mine.study
     study.begin()
-    study.propose(0, None, study.folder / "proposals.json")
-    ends(study)
-    study.merge(0, study.folder / "receipt.json")
+    advance(study, 0)
     runs = (mine.folder / "runs.txt").read_text().splitlines()
     old = study.archive.rename(mine.folder / "old.h5")
     mine.options["more"] = "objectives: {error: minimize, speed: maximize}"
@@ -358,11 +357,7 @@ def test_a_running_study_goes_on_with_two_objectives_and_repeats_nothing(mine: M
     assert main(["fork", str(old), "--config", str(mine.folder / "my.yaml")]) == 0
     grown = Study(load([mine.folder / "my.yaml"]))
     grown.begin()
-    surrogate = grown.folder / "surrogate.h5"
-    grown.fit(1, surrogate)
-    grown.propose(1, surrogate, grown.folder / "proposals.json")
-    ends(grown, 1)
-    grown.merge(1, grown.folder / "receipt.json")
+    advance(grown, 1)
     every = (mine.folder / "runs.txt").read_text().splitlines()
     assert every[: len(runs)] == runs and len(every) == len(set(every)) == len(runs) + 2
     table = archive.read_table(grown.archive)

@@ -9,7 +9,8 @@ import shutil
 import time
 
 import pytest
-from mine import GOOD, Mine, ends
+from mine import GOOD, Mine
+from toy import advance
 
 from dngo.archive import iteration_attributes, verify
 from dngo.audit import audit, page
@@ -25,9 +26,7 @@ def evaluated(mine: Mine) -> Study:
     """The study with its design in the archive."""
     study = mine.study
     assert study.begin() == ""
-    study.propose(0, None, study.folder / "proposals.json")
-    ends(study)
-    study.merge(0, study.folder / "receipt.json")
+    advance(study, 0)
     return study
 
 
@@ -45,10 +44,7 @@ def test_an_objective_that_changes_is_noticed_once_and_recorded(mine: Mine) -> N
     (words,) = mine.study.changes()
     assert words.startswith("objective.command was '{python} objective.py' and is '{python} -u")
     study = mine.study
-    study.fit(1, study.folder / "surrogate.h5")
-    study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
-    study.evaluate(1, 0, study.folder / "chunk.json")
-    study.merge(1, study.folder / "receipt.json")
+    advance(study, 1)
     made = [json.loads(iteration_attributes(study.archive, t)["merged"]) for t in (0, 1)]
     assert made[0]["objective"]["command"] == "{python} objective.py"
     assert len({one["objective"]["files"]["objective.py"] for one in made}) == 2
@@ -103,16 +99,11 @@ def test_a_file_that_evaluations_write_is_no_part_of_the_objective(mine: Mine) -
         mine.write(words, **{"objective.py": LOGGING, **there})
         study = mine.study
         assert study.begin() == ""
-        study.propose(0, None, study.folder / "proposals.json")
-        ends(study, chunks=4)
-        study.merge(0, study.folder / "receipt.json")
+        advance(study, 0)
         assert mine.study.changes() == [] and mine.study.begin() == ""
         study.journal.path.unlink()
         assert mine.study.begin() == ""
-        study.fit(1, study.folder / "surrogate.h5")
-        study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
-        study.evaluate(1, 0, study.folder / "chunk.json")
-        study.merge(1, study.folder / "receipt.json")
+        advance(study, 1)
         assert list(same_objective(View.of(study.archive))) == []
         shutil.rmtree(mine.folder / "results")
         (mine.folder / "notes.txt").unlink()

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mine import GOOD, Mine, ends
+from toy import advance
 
 from dngo.archive import read_table, verify
 from dngo.audit import audit, page
@@ -213,9 +214,7 @@ def test_a_space_in_which_most_points_fail_needs_one_key(mine: Mine) -> None:
     mine.write(**{"objective.py": "raise KeyError('diverged')"})
     study = mine.study
     study.begin()
-    study.propose(0, None, study.folder / "proposals.json")
-    ends(study)
-    study.merge(0, study.folder / "receipt.json")
+    advance(study, 0)
     assert len(read_table(study.archive)) == 30
 
 
@@ -230,9 +229,7 @@ def test_what_fails_now_and_then_stops_nothing(mine: Mine) -> None:
     mine.write(**{"objective.py": code})
     study = mine.study
     study.begin()
-    study.propose(0, None, study.folder / "proposals.json")
-    ends(study)
-    study.merge(0, study.folder / "receipt.json")
+    advance(study, 0)
     assert set(read_table(study.archive).status) >= {"ok", "failed"}
 
 

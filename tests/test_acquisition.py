@@ -151,22 +151,6 @@ def test_picks_heed_the_classifier():
     assert infeasible["heeding"] <= infeasible["weighting"]
 
 
-def test_one_at_a_time_the_boundary_takes_its_turn():
-    """Although every pick should be local."""
-    space = cube(2)
-    v = points(space, 64)
-    y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
-    only_local = SMALL.model_copy(update={"trust_region_share": 1.0, "boundary_every": 5})
-    sources = []
-    for n in range(55, 60):
-        # Of one design, none of whose points was to gain anything: no pick goes beyond the edge.
-        design = History(v[:n], y[:n], iteration=np.zeros(n, dtype=int))
-        model, rng = model_of(space, v[:n], y[:n]), np.random.default_rng(2)
-        picks = propose_batch(model, space, design, size=1, settings=only_local, rng=rng)
-        sources += picks.source
-    assert [source.startswith("local") for source in sources] == [True] * 4 + [False]
-
-
 def test_the_search_for_feasibility_avoids_what_failed():
     """Nothing is ok: picks prefer the half in which the second constraint is known to hold."""
     space = cube(2)

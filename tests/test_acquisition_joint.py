@@ -142,25 +142,6 @@ def test_the_default_chooses_a_batch_by_drawn_functions_and_one_point_by_the_exa
     assert "joint" not in stages(12, when_vanished="explore")
 
 
-@pytest.mark.parametrize(
-    "surrogate",
-    [
-        {"kind": "auto"},
-        {"kind": "adaptive_basis", "networks": {"width": 10, "steps": 20, "ensemble": 2}},
-        {"kind": "least_squares", "networks": {"width": 10, "steps": 20}},
-        {"kind": "bohamiann", "posterior_samples": 10, "chains": 10, "burn_in": 50, "thin": 5},
-    ],
-)
-def test_every_kind_of_surrogate_begins_a_batch_with_nothing_pending(surrogate) -> None:
-    """The first pick has nothing pending and nothing picked before it."""
-    data = TrainingData(x=SPACE.encode(V), y=Y, constraints={"completed": np.ones(len(Y))})
-    found = fit_model(data, SurrogateSettings(**surrogate), rng=np.random.default_rng(1))
-    batch = propose_batch(
-        found, SPACE, History(V, Y), size=3, settings=SETTINGS, rng=np.random.default_rng(2)
-    )
-    assert len(batch) == 3 and set(batch.stage) == {"joint"}
-
-
 # ---- Laws of expected improvement and of fantasies
 
 seeds = st.integers(0, 2**32 - 1)

@@ -117,18 +117,6 @@ def reading(settings: BaseModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[se
         yield seen
 
 
-def data(n: int = 30) -> TrainingData:
-    x = np.random.default_rng(0).random((n, 2))
-    y = np.where(x[:, 0] > 0.8, np.nan, x.sum(axis=1) ** 2)
-    return TrainingData(
-        x=x,
-        y=y,
-        constraints={"completed": np.isfinite(y).astype(float)},
-        log_cost=x[:, 0],
-        batch=np.arange(n) // 10,
-    )
-
-
 def keys_of(section: type[BaseModel]) -> Iterator[str]:
     """The keys of a section but its kind, those of its networks as `networks.KEY`."""
     for name, field in section.model_fields.items():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from running import ran
-from test_examples import EXAMPLES, defaults, module, outcome, run, small_study
+from test_examples import EXAMPLES, module, outcome, small_study
 
 from dngo import config
 from dngo.exchange import csv_table
@@ -98,14 +98,6 @@ def test_captions_learn_to_describe(captions: tuple[ModuleType, Any], tmp_path: 
     assert -max(said) == first["metadata"]["perplexity"]
 
 
-def test_captions_diverge_in_words() -> None:
-    result = run("captions", {**SMALL, "learning_rate": 10.0, "momentum": 0.9})
-    assert result.returncode == 1
-    assert result.stderr.startswith("training diverged: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert not result.stdout
-
-
 def test_captions_end_at_their_limit_of_cpu_time() -> None:
     result = ran(
         [sys.executable, "-c", "import objective; objective.CPU_SECONDS = 1; objective.main()"],
@@ -129,17 +121,6 @@ def test_captions_study_is_small_and_real(tmp_path: Path) -> None:
     }
     table = small_study("captions", tmp_path, space=space)
     assert {"ok", "failed"} <= set(table.status)
-
-
-def test_captions_page_has_the_table_of_its_results() -> None:
-    """The evaluations that are kept lie in the space, and the page tells them as they are."""
-    folder = EXAMPLES / "captions"
-    rows = csv_table.read(folder / "results.csv")
-    points, problems = points_of(config.load([folder / "config.yaml"]).search_space, rows)
-    assert not problems
-    assert points[0] == defaults("captions")
-    summary = module(".", "table").summary([row.values for row in rows])
-    assert summary in (folder / "README.md").read_text()
 
 
 def test_captions_emulator_learns_from_points_of_the_space() -> None:

@@ -29,7 +29,6 @@ from dngo.surrogates import Model, TrainingData, fit_model, lessons, mixture
 from dngo.surrogates.classifier import Laplace
 from dngo.surrogates.constraints import fit_classifier
 from dngo.surrogates.gaussian_process import GaussianProcess
-from dngo.surrogates.lessons import taught
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
 from dngo.surrogates.problem import Problem, ReportedNoise
@@ -382,23 +381,6 @@ def data(n: int, batches: np.ndarray | None = None) -> TrainingData:
 def components(found) -> tuple[list, GaussianProcess | None]:
     processes = [c for c in found.objective if isinstance(c, GaussianProcess)]
     return [c for c in found.objective if c not in processes], processes[0] if processes else None
-
-
-def test_a_tenth_more_observations_teach_anew() -> None:
-    one_by_one = np.r_[np.zeros(40, int), np.arange(1, 11)]
-    assert [int(taught(one_by_one[:n]).sum()) for n in (40, 43, 44, 48, 49, 50)] == [
-        40,
-        40,
-        44,
-        44,
-        49,
-        49,
-    ]
-    # A batch of a tenth teaches, and all of it does.
-    assert taught(np.repeat([0, 1, 2], [40, 4, 8])).all()
-    # The design alone teaches, and nothing of other batches.
-    assert taught(np.zeros(5, int)).all()
-    assert len(taught(np.empty(0, int))) == 0
 
 
 def test_what_was_learnt_serves_until_then_and_the_posterior_knows_every_observation(

@@ -124,17 +124,6 @@ def test_the_probability_is_that_of_the_number(relation: str) -> None:
     assert np.any(model.feasibility(x) < p)
 
 
-def test_a_model_is_read_back_to_the_bit(tmp_path: Path) -> None:
-    v = points(SQUARE, 16)
-    model = fitted(v, v[:, 0], Threshold("<=", 0.4))
-    with h5py.File(tmp_path / "model.h5", "w") as file:
-        model.save(file.create_group("model"))
-        again = Model.load(file["model"])
-    x = SQUARE.encode(points(SQUARE, 32, seed=3))
-    assert model.log_progress(x).tobytes() == again.log_progress(x).tobytes()
-    np.testing.assert_allclose(np.exp(model.log_progress(x)), model.feasibility(x))
-
-
 def test_a_bound_that_nothing_meets_is_steered_towards() -> None:
     """Numbers say where the bound is nearer; the flags of such a study are all the same.
 

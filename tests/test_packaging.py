@@ -199,10 +199,7 @@ LIGHT = {
         "import dngo; assert {'open', 'Session', 'UserError'} <= {*dir(dngo)}",
         "numpy pandas torch h5py pydantic",
     ),
-    "settings": (
-        "import dngo.surrogates.settings, dngo.acquisition.settings",
-        "torch h5py scipy",
-    ),
+    "settings": ("import dngo.surrogates.settings, dngo.acquisition.settings", "torch h5py scipy"),
     "few points, or a process": (POINTS, "torch"),
     "a fit by the default": (FIT.replace("KIND", "auto"), "dngo.papers dngo.rivals"),
     "a fit of networks": (FIT.replace("KIND", "adaptive_basis"), "torch._dynamo"),

@@ -3,7 +3,7 @@
 A stream is a `SeedSequence`. Its key ends in words of the digest of its name. Two names never have
 the same stream. No name has the stream of a child from `spawn`, which appends a single number.
 Before there were names, a stage's stream and a child's stream were once the same
-(`tests/test_streams.py`).
+(`tests/test_rules.py`).
 
     streams = Streams.of(seed, iteration)
     rng = streams("fit")                   # each name is handed out once

@@ -54,15 +54,6 @@ def test_counts_are_compared_with_what_is_there(tmp_path: Path, name: str) -> No
             archive.read_header(path)
 
 
-@pytest.mark.parametrize("source", ARCHIVES, ids=lambda path: path.stem)
-def test_an_empty_group_that_is_lost_is_missed(tmp_path: Path, source: Path) -> None:
-    path = Path(shutil.copy(source, tmp_path))
-    assert archive.verify(path) == []
-    with h5py.File(path, "r+") as file:
-        del file["iterations/2/surrogate/model/constraints"]
-    assert "/iterations/2/surrogate/model/constraints: is missing" in archive.verify(path)
-
-
 @pytest.mark.parametrize("source", MODELLED, ids=lambda path: path.stem)
 def test_a_model_whose_arrays_do_not_fit_is_not_asked(tmp_path: Path, source: Path) -> None:
     """Some of its arrays, as text and with a row or a value too many."""

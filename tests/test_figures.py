@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from toy import ROOT
 
-from dngo.surrogates.settings import SurrogateSettings
-
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch):
@@ -27,11 +25,6 @@ def test_each_panel_of_activations_has_its_own(figures, capsys) -> None:
         name: name for name in ("tanh", "relu_tanh", "relu")
     }
     assert len({line.split()[1] for line in capsys.readouterr().out.splitlines()}) == 3
-
-
-def test_a_key_of_another_section_cannot_be_changed_in_vain() -> None:
-    with pytest.raises(ValueError, match="activation"):
-        SurrogateSettings(kind="adaptive_basis").model_copy(update={"activation": "relu"})
 
 
 def test_workers_share_the_time_and_know_what_is_under_way(figures) -> None:

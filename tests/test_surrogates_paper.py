@@ -204,9 +204,6 @@ def test_the_preprint_is_followed_to_the_letter():
     assert preprint.noise(np.array([alpha]), np.array([beta])) == pytest.approx(alpha**2)  # (5)
 
 
-# ---- What the papers' figures show is what their captions say
-
-
 def test_a_key_of_another_section_cannot_be_changed_in_vain() -> None:
     with pytest.raises(ValueError, match="activation"):
         SurrogateSettings(kind="adaptive_basis").model_copy(update={"activation": "relu"})

@@ -37,7 +37,7 @@ class DescentRules:
     # The largest factor on a draw's deviation from the mean. Factors are spread evenly from 0 on.
     # So a batch has points where the model is sure, and points where it may be wrong. Trust regions
     # alone end 2.4 times as high with 0.5, and 1.2 times with 1.5 (geometric means of 39 runs in
-    # five inputs, `benchmarks/trust_regions.py`).
+    # five inputs).
     boldest: float = 1.0
 
 
@@ -270,7 +270,7 @@ class RegionSearchRules:
 
 @dataclass(frozen=True, kw_only=True)
 class ShortlistRules:
-    """How many candidates are evaluated again for each pick: each costs time (benchmarks/picks.py).
+    """How many candidates are evaluated again for each pick: each costs time.
 
     The sum of the picks' values is within a tenth of the sum with all candidates evaluated again. A
     test checks it.

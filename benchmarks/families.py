@@ -65,6 +65,10 @@ RARE_NUMBERS = (
     "ripples6s6bounds4at2",
     "waves4s7bounds2at10",
 )
+# Of bbob-constrained nine functions with three bounds, and three with one. Nothing is tuned on them.
+CONSTRAINED = tuple(
+    f"constrained{number}d10i5" for number in (1, 2, 8, 14, 19, 20, 26, 32, 38, 44, 49, 50)
+)
 # Every function of BBOB, in ten inputs and in five, of instances other than the first, on which
 # earlier rules were looked at.
 REPORTED_ON = tuple(

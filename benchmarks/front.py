@@ -1,111 +1,96 @@
-"""Several objectives against the rivals: one command, the same problems, the same first designs.
+"""Several objectives against the rivals: the same problems, the same first designs.
 
     python benchmarks/front.py                                    # everything, three seeds
     python benchmarks/front.py --problems tuning --methods dngo   # what rules are tuned on
-    python benchmarks/front.py --problems zdt2x10 --schedule 40 10 10 --rules '{"boldest": 0.5}'
+    python benchmarks/front.py --problems zdt2x10 --schedule 40 10 10 --rules '{"front": {"boldest": 0.5}}'
 
-A run starts from the Sobol points of its seed, for every method the same, and takes batches. Printed is the
-hypervolume of all feasible evaluations as a share of that of the best known front, from a tenth of its
-extent beyond its worst values, and the feasible share of the last batch, both mean over the seeds. Problems
-are pymoo's (rivals.txt), called by name and number of inputs; so are NSGA-II and SMS-EMOA. Other methods
-are those of benchmarks/rivals.py: optuna_tpe, log_nehvi, qpots.
-A line for each run is appended to `--results` (JSON lines), and runs found there are not repeated.
+Studies and what is printed stand in studies.py. The hypervolume begins a tenth of the best known front's
+extent beyond its worst values. Problems are pymoo's (rivals.txt), called by name and number of inputs:
+zdt4x10. Those of the family dtlz have three objectives. biobj12x10 is the twelfth function of COCO's suite
+bbob-biobj, between -5 and 5; discbrake and vehicle are below. Inputs are scaled to the unit cube.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rivals import SeveralRival, installed_several
-from scipy.stats import qmc
+from objectives import cube
+from rivals import NSGA2
+from studies import Beside, Problem, Study, compare
 
-from dngo.acquisition import History, propose_batch
-from dngo.acquisition.settings import AcquisitionSettings
-from dngo.fronts import hypervolume, on_front, ranks
-from dngo.rules import current, using
-from dngo.space import Space
-from dngo.space.parameters import Float
-from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.settings import SurrogateSettings
-from dngo.thresholds import Threshold
+from dngo.fronts import hypervolume, on_front
 
 Array = np.ndarray
 TUNING = ("zdt1x10", "zdt2x10", "dtlz2x6", "bnh", "c2dtlz2x6")
 REPORTING = ("zdt3x10", "zdt4x10", "zdt6x10", "dtlz4x6", "mw1x10", "c1dtlz1x6", "truss2d")
-KEPT = Threshold("<=", 0.0)  # pymoo's form of a constraint
 
 
-@dataclass
-class Problem:
-    """A problem called by its name and number of inputs, which are scaled to the unit cube.
+def of_pymoo(name: str) -> Any:
+    """A problem as pymoo has it."""
+    from pymoo.problems import get_problem
+    from pymoo.problems.functional import FunctionalProblem
 
-    zdt4x10 is pymoo's, biobj12x10 the twelfth function of COCO's suite bbob-biobj, between -5 and 5;
-    discbrake and vehicle are below. dtlz problems have three objectives.
-    """
+    kind, _, inputs = name.partition("x") if name[-1].isdigit() else (name, "", "")
+    if kind.startswith("biobj"):
+        return _biobj(int(kind.removeprefix("biobj")), int(inputs))
+    if kind in OWN:
+        limits, objectives, bounds = OWN[kind]
+        low, high = np.array(limits, dtype=float).T
+        return FunctionalProblem(len(low), objectives, constr_ieq=bounds, xl=low, xu=high)
+    several = {"n_obj": 3} if "dtlz" in kind else {}
+    return get_problem(kind, **({"n_var": int(inputs)} if inputs else {}), **several)
 
-    name: str
 
-    @cached_property
-    def pymoo(self) -> Any:
-        """A problem as pymoo has it."""
-        from pymoo.problems import get_problem
-        from pymoo.problems.functional import FunctionalProblem
+@cache
+def find_problem(name: str) -> Problem:
+    """The problem of that name; ValueError if there is none."""
+    try:
+        inner = of_pymoo(name)
+    except Exception as error:  # pymoo has several for a name that it does not know
+        raise ValueError(
+            f"{name}: no such problem; there are zdt4x10, biobj12x10, vehicle"
+        ) from error
 
-        name, _, inputs = (
-            self.name.partition("x") if self.name[-1].isdigit() else (self.name, "", "")
-        )
-        if name.startswith("biobj"):
-            return _biobj(int(name.removeprefix("biobj")), int(inputs))
-        if name in OWN:
-            limits, objectives, bounds = OWN[name]
-            low, high = np.array(limits, dtype=float).T
-            return FunctionalProblem(len(low), objectives, constr_ieq=bounds, xl=low, xu=high)
-        several = {"n_obj": 3} if "dtlz" in name else {}
-        return get_problem(name, **({"n_var": int(inputs)} if inputs else {}), **several)
-
-    def __call__(self, u: Array) -> tuple[Array, Array]:
-        """Objectives (n, m) and constraints (n, c), kept where 0 or less, at u (n, k)."""
-        problem = self.pymoo
+    def evaluate(u: Array, rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = problem.evaluate(
-                problem.xl + u * (problem.xu - problem.xl), return_as_dictionary=True
-            )
+            x = inner.xl + u * (inner.xu - inner.xl)
+            found = inner.evaluate(x, return_as_dictionary=True)
         bounds = np.reshape(found.get("G", np.empty((len(u), 0))), (len(u), -1))
-        return np.asarray(found["F"], dtype=float), np.asarray(bounds, dtype=float)
+        return np.asarray(found["F"], dtype=float), {f"g{j}": g for j, g in enumerate(bounds.T)}
 
-    @cached_property
-    def front(self) -> Array:
-        """The best known front: pymoo's, or where it has none that of a long evolution."""
-        with contextlib.suppress(Exception):  # some of pymoo's are files to be downloaded
-            front = self.pymoo.pareto_front()
-            if front is not None:
-                return np.asarray(front)[on_front(np.asarray(front))]
-        kept = Path(tempfile.gettempdir()) / f"front-of-{self.name}.npy"
-        if not kept.exists():
-            values, bounds = self(evolution("nsga2", self, first(self, 200, 0), 400, 200, 0))
-            feasible = values[(bounds <= 0).all(axis=1)]
-            np.save(kept, feasible[on_front(feasible)])
-        return np.asarray(np.load(kept))
-
-    def shares(self, values: Array, bounds: Array) -> tuple[float, Array]:
-        """The hypervolume of the feasible rows over that of the best known front; which are feasible."""
-        front = self.front
+    def share(values: Array) -> float:
+        front = best_known(name)
         reference = front.max(axis=0) + 0.1 * np.ptp(front, axis=0)
-        feasible = (bounds <= 0).all(axis=1)
-        volume = hypervolume(values[feasible], reference)
-        return volume / hypervolume(front, reference), feasible
+        return hypervolume(values, reference) / hypervolume(front, reference)
+
+    space = cube(inner.n_var)
+    return Problem(space, evaluate, share=share, design=100, rounds=10, batch=100)
+
+
+@cache
+def best_known(name: str) -> Array:
+    """The best known front: pymoo's, or where it has none that of a long evolution."""
+    with contextlib.suppress(Exception):  # some of pymoo's are files to be downloaded
+        front = of_pymoo(name).pareto_front()
+        if front is not None:
+            return np.asarray(front)[on_front(np.asarray(front))]
+    kept = Path(tempfile.gettempdir()) / f"front-of-{name}.npy"
+    if not kept.exists():
+        study = Study(replace(find_problem(name), design=200), 0)
+        search = Beside(NSGA2, study)
+        for _ in range(400):
+            study.add(search.ask(200), study.noise)
+        np.save(kept, study.y[study.ok][on_front(study.y[study.ok])])
+    return np.asarray(np.load(kept))
 
 
 def _biobj(number: int, k: int) -> Any:
@@ -168,137 +153,7 @@ OWN: dict[str, Any] = {
 }
 
 
-def first(problem: Problem, size: int, seed: int) -> Array:
-    """The design of a seed: (size, k)."""
-    k = problem.pymoo.n_var
-    exponent = int(np.ceil(np.log2(size)))
-    return qmc.Sobol(k, rng=np.random.default_rng(seed)).random_base2(exponent)[:size]
-
-
-def dngo(problem: Problem, u: Array, batches: int, size: int, seed: int, kind: str) -> Array:
-    """The points of a study, its design included."""
-    k = u.shape[1]
-    space = Space({f"x{i:02d}": Float(type="float", low=0, high=1) for i in range(k)})
-    v, batch = space.from_unit(u), np.zeros(len(u), dtype=int)
-    for t in range(1, batches + 1):
-        values, bounds = problem(space.unit(v))
-        feasible = (bounds <= 0).all(axis=1)
-        columns = {f"f{j}": values[:, j] for j in range(values.shape[1])}
-        flags = {f"g{j}": (bounds[:, j] <= 0).astype(float) for j in range(bounds.shape[1])}
-        data = TrainingData(
-            space.encode(v),
-            np.full(len(v), np.nan),
-            constraints=flags,
-            numbers={f"g{j}": bounds[:, j] for j in range(bounds.shape[1])},
-            thresholds=dict.fromkeys(flags, KEPT),
-            batch=batch,
-            feasible=feasible,
-            objectives=columns,
-        )
-        fit_stream, stream = (np.random.default_rng((seed, t, i)) for i in range(2))
-        model = fit_model(data, SurrogateSettings(kind=kind), rng=fit_stream)
-        y = np.full(len(v), np.nan)
-        y[feasible] = ranks(values[feasible])
-        history = History(v, y, iteration=batch, constraints=flags, objectives=columns)
-        picks = propose_batch(
-            model,
-            space,
-            history,
-            size=size,
-            settings=AcquisitionSettings(),
-            rng=stream,
-            root=np.random.SeedSequence(seed),
-        )
-        v = np.concatenate([v, picks.v])
-        batch = np.concatenate([batch, np.full(len(picks), t)])
-    return space.unit(v)
-
-
-def evolution(method: str, problem: Problem, u: Array, batches: int, size: int, seed: int) -> Array:
-    """The points that pymoo's NSGA-II or SMS-EMOA evaluates."""
-    from pymoo.algorithms.moo.nsga2 import NSGA2
-    from pymoo.algorithms.moo.sms import SMSEMOA
-    from pymoo.optimize import minimize
-
-    inner, found = problem.pymoo, []
-    kinds = {"nsga2": NSGA2, "sms": SMSEMOA}
-    algorithm = kinds[method](
-        pop_size=len(u), n_offsprings=size, sampling=inner.xl + u * (inner.xu - inner.xl)
-    )
-
-    def note(state: Any) -> None:
-        points = state.pop if not found else state.off
-        found.append((points.get("X") - inner.xl) / (inner.xu - inner.xl))
-
-    budget = ("n_eval", len(u) + batches * size)
-    minimize(inner, algorithm, budget, seed=seed, callback=note)
-    return np.concatenate(found)
-
-
-def asked(rival: SeveralRival, problem: Problem, u: Array, batches: int, size: int) -> Array:
-    """The points that a rival of benchmarks/rivals.py asks for, those of its design included."""
-    rival.tell(u, *problem(u))
-    for _ in range(batches):
-        new = rival.ask(size)
-        rival.tell(new, *problem(new))
-        u = np.concatenate([u, new])
-    return u
-
-
-def run(method: str, problem: Problem, schedule: tuple[int, int, int], seed: int, kind: str) -> Any:
-    size, batches, batch = schedule
-    u, began = first(problem, size, seed), time.process_time()
-    if method == "dngo":
-        points = dngo(problem, u, batches, batch, seed, kind)
-    elif method == "sobol":
-        points = first(problem, size + batches * batch, seed)
-    elif method in ("nsga2", "sms"):
-        points = evolution(method, problem, u, batches, batch, seed)
-    else:
-        rival = installed_several()[method](u.shape[1], seed)
-        points = asked(rival, problem, u, batches, batch)
-    share, feasible = problem.shares(*problem(points))
-    last = float(feasible[-batch:].mean())
-    return {"share": share, "feasible": last, "seconds": time.process_time() - began}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--problems", nargs="+", default=["tuning", "reporting"])
-    parser.add_argument("--methods", nargs="+", default=["dngo", "nsga2", "sms", "sobol"])
-    parser.add_argument("--schedule", nargs=3, type=int, default=[100, 10, 100])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--kind", default="auto", help="of the surrogate")
-    parser.add_argument("--rules", type=json.loads, default={}, help="of the branch `front`")
-    parser.add_argument("--results", type=Path, default=Path("results/front.jsonl"))
-    given = parser.parse_args()
-    sets = {"tuning": TUNING, "reporting": REPORTING}
-    names = [n for word in given.problems for n in sets.get(word, (word,))]
-    lines = given.results.read_text().splitlines() if given.results.exists() else []
-    known = {json.dumps(line["key"]): line for line in map(json.loads, lines)}
-    given.results.parent.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        for method in given.methods:
-            found = []
-            for seed in range(given.seeds):
-                own = [given.kind, given.rules] if method == "dngo" else []
-                key = [name, method, list(given.schedule), seed, *own]
-                if json.dumps(key) not in known:
-                    with using(current().but(front=given.rules)):
-                        schedule = tuple(given.schedule)
-                        line = {
-                            "key": key,
-                            **run(method, Problem(name), schedule, seed, given.kind),
-                        }
-                    known[json.dumps(key)] = line
-                    with given.results.open("a") as stream:
-                        stream.write(json.dumps(line) + "\n")
-                found.append(known[json.dumps(key)])
-            share, feasible, seconds = (
-                np.mean([line[key] for line in found]) for key in ("share", "feasible", "seconds")
-            )
-            print(f"{name:12}{method:11}{share:8.4f}{feasible:8.2f}{seconds:8.0f} s", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    sets = {"tuning": TUNING, "reporting": REPORTING}
+    usual = ("dngo", "nsga2", "sms", "sobol")
+    compare(__doc__, find_problem, (*TUNING, *REPORTING), usual, sets)

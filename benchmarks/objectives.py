@@ -69,23 +69,6 @@ def rosenbrock(v: Array) -> Array:
     return np.sum(100 * (v[:, 1:] - v[:, :-1] ** 2) ** 2 + (1 - v[:, :-1]) ** 2, axis=1)
 
 
-def rastrigin(v: Array) -> Array:
-    """Minimum 0 at the origin, among 10^k others."""
-    return np.sum(v * v - 10 * np.cos(2 * np.pi * v) + 10, axis=1)
-
-
-def griewank(v: Array) -> Array:
-    """Minimum 0 at the origin."""
-    waves = np.prod(np.cos(v / np.sqrt(np.arange(1, v.shape[1] + 1))), axis=1)
-    return np.sum(v * v, axis=1) / 4000 - waves + 1
-
-
-def michalewicz(v: Array) -> Array:
-    """Steep ridges; minimum -9.66015 in ten dimensions, in [0, pi]."""
-    i = np.arange(1, v.shape[1] + 1)
-    return -np.sum(np.sin(v) * np.sin(i * v * v / np.pi) ** 20, axis=1)
-
-
 def branin(v: Array) -> Array:
     """Minimum 0.397887, at three points."""
     a, b = v.T
@@ -105,25 +88,6 @@ def gramacy(v: Array) -> Array:
     first = 1.5 - a - 2 * b - 0.5 * np.sin(2 * np.pi * (a * a - 2 * b)) <= 0
     second = a * a + b * b - 1.5 <= 0
     return np.where(first & second, a + b, np.nan)
-
-
-def mixed(v: Array) -> Array:
-    """A made-up tuning problem: minimum 0. Columns: a..f floats, kind, level, size, units."""
-    x, kind, level, size, units = v[:, :6], v[:, 6], v[:, 7], v[:, 8], v[:, 9]
-    best = np.array([0.2, 0.7, 0.5, 0.35, 0.8, 0.6])
-    # Where the best values lie depends on the category.
-    shift = 0.1 * (kind[:, None] - 2) * np.cos(np.arange(6))
-    bowl = np.sum((x - best - shift) ** 2 * np.array([4, 2, 1, 6, 3, 1]), axis=1)
-    ripple = 0.05 * np.sum(1 - np.cos(6 * np.pi * (x - best - shift)), axis=1)
-    by_kind = np.array([0.5, 0.2, 0.0, 0.3, 0.6])[kind.astype(int)]
-    return (
-        bowl
-        + ripple
-        + by_kind
-        + 0.05 * (level - 3) ** 2
-        + 0.1 * (size - 1) ** 2
-        + (np.log2(units / 32) ** 2 * 0.03)
-    )
 
 
 def friedman(u: Array) -> Array:

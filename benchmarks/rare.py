@@ -3,31 +3,41 @@
     python benchmarks/rare.py                                    # ten problems, three seeds, all methods
     python benchmarks/rare.py --problems welded plant --seeds 1 --methods dngo random
     python benchmarks/rare.py --problems tuned                   # what rules are tuned on
-    python benchmarks/rare.py --table rare.csv
 
 The ten of `REPORTED` are engineering problems from books, and small solvers: a flowsheet with a recycle, a
-control loop, a course of doses, a filter. Nothing is tuned on them; families.py declares what is. Methods,
-studies and results are those of real.py, with SCBO (constrained.py) beside where BoTorch is installed.
+control loop, a course of doses, a filter. Nothing is tuned on them; families.py declares what is.
+Studies are those of studies.py, with SCBO beside where BoTorch is installed.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from functools import partial
 
 import numpy as np
-from constrained import TrustRegion, _best, _scbo_batch
-from families import RARE_NUMBERS, Several, several
+from families import RARE_NUMBERS, several
 from numpy.typing import NDArray
-from real import METHODS, REAL, Ask, Real, Report, Study, compare, number, tpe, whole
+from real import REAL
 from scipy.integrate import solve_ivp
+from studies import Problem, Report, compare, number, of, problem, whole
+
+from dngo.space import Space
 
 Array = NDArray[np.float64]
+REPORTED: dict[str, Problem] = {}
 
 # ---- from books ----------------------------------------------------------------------------------
 
 
+@problem(
+    REPORTED,
+    face=number(2.6, 3.6),
+    module=number(0.7, 0.8),
+    teeth=whole(17, 28),
+    l1=number(7.3, 8.3),
+    l2=number(7.3, 8.3),
+    d1=number(2.9, 3.9),
+    d2=number(5.0, 5.5),
+)
 def reducer(
     face: float, module: float, teeth: int, l1: float, l2: float, d1: float, d2: float
 ) -> Report:
@@ -55,6 +65,7 @@ def reducer(
     }
 
 
+@problem(REPORTED, wire=number(0.05, 2), coil=number(0.25, 1.3), turns=number(2, 15))
 def spring(wire: float, coil: float, turns: float) -> Report:
     """Weight of a spring, with bounds on sag, shear, surge and width (Belegundu 1982)."""
     shear = (4 * coil**2 - wire * coil) / (12566 * (coil * wire**3 - wire**4))
@@ -66,6 +77,9 @@ def spring(wire: float, coil: float, turns: float) -> Report:
     }
 
 
+@problem(
+    REPORTED, shell=whole(1, 30), head=whole(1, 30), radius=number(10, 100), length=number(10, 240)
+)
 def vessel(shell: int, head: int, radius: float, length: float) -> Report:
     """Cost of a vessel under pressure whose plates are multiples of 1/16 inch (Sandgren 1990)."""
     ts, th = shell / 16, head / 16
@@ -79,6 +93,9 @@ def vessel(shell: int, head: int, radius: float, length: float) -> Report:
     }
 
 
+@problem(
+    REPORTED, height=number(10, 80), width=number(10, 50), web=number(0.9, 5), flange=number(0.9, 5)
+)
 def ibeam(height: float, width: float, web: float, flange: float) -> Report:
     """Sag of an I-beam, with bounds on its section and its stress (Gold and Krishnamurty 1997)."""
     inner = height - 2 * flange
@@ -92,6 +109,7 @@ def ibeam(height: float, width: float, web: float, flange: float) -> Report:
     }
 
 
+@problem(REPORTED, **{f"x{i}": number(-10, 10) for i in range(7)})
 def g9(**x: float) -> Report:
     """Hock and Schittkowski's problem 100: a polynomial with four bounds in seven inputs."""
     a, b, c, d, e, f, g = (x[f"x{i}"] for i in range(7))
@@ -108,6 +126,15 @@ def g9(**x: float) -> Report:
 # ---- small solvers -------------------------------------------------------------------------------
 
 
+@problem(
+    REPORTED,
+    temperature=number(320, 460),
+    volume=number(1, 60),
+    feed=number(0.5, 10),
+    recycle=number(0.05, 0.99),
+    purge=number(0.01, 0.5, log=True),
+    stages=whole(5, 60),
+)
 def plant(
     temperature: float, volume: float, feed: float, recycle: float, purge: float, stages: int
 ) -> Report:
@@ -148,6 +175,14 @@ def plant(
     }
 
 
+@problem(
+    REPORTED,
+    p=number(0.1, 10, log=True),
+    i=number(0.01, 3, log=True),
+    d=number(0.01, 5, log=True),
+    filtered=number(0.01, 1, log=True),
+    weight=number(0, 1.5),
+)
 def loop(p: float, i: float, d: float, filtered: float, weight: float) -> Report:
     """A controller of a plant of third order with dead time: its error; no report where it diverges."""
     steps, dt, delay = 600, 0.05, 10
@@ -182,6 +217,14 @@ def loop(p: float, i: float, d: float, filtered: float, weight: float) -> Report
     }
 
 
+@problem(
+    REPORTED,
+    first=number(10, 150),
+    dose=number(5, 100),
+    hours=number(4, 24),
+    share=number(0.3, 1),
+    slow=number(0.05, 2, log=True),
+)
 def dosing(first: float, dose: float, hours: float, share: float, slow: float) -> Report:
     """A course of doses in two compartments with saturable loss: side effects; bounds on the levels."""
     times = np.arange(0, 72, hours)
@@ -217,6 +260,7 @@ def dosing(first: float, dose: float, hours: float, share: float, slow: float) -
     }
 
 
+@problem(REPORTED, **{f"p{i}": number(0.1, 3) for i in range(7)})
 def ladder(**parts: float) -> Report:
     """A lowpass ladder of seven parts between two resistors: its size; bounds on ripple and stopband."""
     values = [parts[f"p{i}"] for i in range(7)]
@@ -238,118 +282,24 @@ def ladder(**parts: float) -> Report:
     }
 
 
-REPORTED = {
-    "welded": REAL["welded"],
-    "reducer": Real(
-        {
-            "face": number(2.6, 3.6),
-            "module": number(0.7, 0.8),
-            "teeth": whole(17, 28),
-            "l1": number(7.3, 8.3),
-            "l2": number(7.3, 8.3),
-            "d1": number(2.9, 3.9),
-            "d2": number(5.0, 5.5),
-        },
-        reducer,
-    ),
-    "spring": Real(
-        {"wire": number(0.05, 2), "coil": number(0.25, 1.3), "turns": number(2, 15)}, spring
-    ),
-    "vessel": Real(
-        {
-            "shell": whole(1, 30),
-            "head": whole(1, 30),
-            "radius": number(10, 100),
-            "length": number(10, 240),
-        },
-        vessel,
-    ),
-    "ibeam": Real(
-        {
-            "height": number(10, 80),
-            "width": number(10, 50),
-            "web": number(0.9, 5),
-            "flange": number(0.9, 5),
-        },
-        ibeam,
-    ),
-    "g9": Real({f"x{i}": number(-10, 10) for i in range(7)}, g9),
-    "plant": Real(
-        {
-            "temperature": number(320, 460),
-            "volume": number(1, 60),
-            "feed": number(0.5, 10),
-            "recycle": number(0.05, 0.99),
-            "purge": number(0.01, 0.5, log=True),
-            "stages": whole(5, 60),
-        },
-        plant,
-    ),
-    "loop": Real(
-        {
-            "p": number(0.1, 10, log=True),
-            "i": number(0.01, 3, log=True),
-            "d": number(0.01, 5, log=True),
-            "filtered": number(0.01, 1, log=True),
-            "weight": number(0, 1.5),
-        },
-        loop,
-    ),
-    "dosing": Real(
-        {
-            "first": number(10, 150),
-            "dose": number(5, 100),
-            "hours": number(4, 24),
-            "share": number(0.3, 1),
-            "slow": number(0.05, 2, log=True),
-        },
-        dosing,
-    ),
-    "ladder": Real({f"p{i}": number(0.1, 3) for i in range(7)}, ladder),
-}
-
-
 # ---- tuned on ------------------------------------------------------------------------------------
 
 
-def _evaluated(problem: Several, **x: float) -> Report:
-    u = np.array([[x[f"x{i}"] for i in range(problem.k)]])
-    value, excess = problem(u)
-    if np.isnan(value[0]):
-        raise ArithmeticError("a crash")
-    return float(value[0]), {f"c{i}": float(number) for i, number in enumerate(excess[0])}
+def of_family(name: str) -> Problem:
+    """A function of families.py with several bounds."""
+    drawn = several(name)
+
+    def evaluate(u: Array, rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
+        values, excess = drawn(u)
+        excess[np.isnan(values)] = np.nan  # a crash reports nothing
+        return values, {f"c{i}": column for i, column in enumerate(excess.T)}
+
+    return Problem(Space({f"x{i}": number(0, 1) for i in range(drawn.k)}), evaluate)
 
 
-def _of_family(name: str) -> Real:
-    problem = several(name)
-    return Real({f"x{i}": number(0, 1) for i in range(problem.k)}, partial(_evaluated, problem))
-
-
-# ---- rivals --------------------------------------------------------------------------------------
-
-
-def scbo(study: Study, size: int, seed: int) -> Array:
-    """SCBO; crashes count as the worst of each number so far."""
-    space, last = study.problem.space, int(study.iteration[-1])
-    y = np.where(np.isfinite(study.y), study.y, np.nanmax(study.y))
-    excess = np.empty((len(y), len(study.numbers)))  # without any it is TuRBO
-    for j, x in enumerate(study.numbers.values()):
-        excess[:, j] = np.where(np.isfinite(x), x, np.nanmax(x))
-    region, patience = TrustRegion(), math.ceil(max(4.0 / size, space.k / size))
-    for t in range(1, last + 1):
-        before, until = study.iteration < t, study.iteration <= t
-        better = _best(y[until], excess[until]) >= before.sum()
-        region = region.after(better, patience)
-    excess = excess / np.maximum(excess.std(axis=0), 1e-12)
-    best, u = _best(y, excess), space.unit(study.v)
-    return space.from_unit(_scbo_batch(u, y, excess, best, region.length, size, seed))
-
-
-TUNED = {name: _of_family(name) for name in RARE_NUMBERS}
-BESIDE: dict[str, Ask] = {**METHODS, "tpe_single": partial(tpe, multivariate=False)}
-if importlib.util.find_spec("botorch"):
-    BESIDE["scbo"] = scbo
-
+TUNED = {name: of_family(name) for name in RARE_NUMBERS}
+BESIDE = ("dngo", "random", "optuna_multivariate", "cma_ranks", "optuna_tpe", "scbo")
 
 if __name__ == "__main__":
-    compare(__doc__, {**REPORTED, **TUNED}, list(REPORTED), BESIDE)
+    REPORTED["welded"] = REAL["welded"]
+    compare(__doc__, of(REPORTED | TUNED), REPORTED, BESIDE, {"tuned": TUNED})

@@ -11,7 +11,9 @@ import contextlib
 import copy
 import importlib.util
 import math
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,14 +22,16 @@ from numpy.typing import NDArray
 from dngo.space import Column, Space
 
 Array = NDArray[np.float64]
+NONE: Array = np.empty((0, 0))  # no numbers
 
 
 class Rival(Protocol):
-    """An optimiser of v (n, k), natural values, that minimises y (n,), NaN where infeasible."""
+    """An optimiser of v (n, k), natural values, that minimises y (n,), NaN where there is none, as far as
+    the numbers (n, c) are 0 or less. Some take several objectives, y (n, m)."""
 
     def __init__(self, space: Space, seed: int) -> None: ...
 
-    def tell(self, v: Array, y: Array) -> None:
+    def tell(self, v: Array, y: Array, numbers: Array = NONE) -> None:
         """Results: first the design's, then those of what was asked for, in order and in full."""
 
     def ask(self, size: int) -> Array:
@@ -37,43 +41,56 @@ class Rival(Protocol):
 class OptunaTPE:
     """Optuna's TPE with the constant liar, which it recommends for parallel evaluations.
 
-    A parameter that does not exist at a point has its default there.
+    It knows numbers, and several objectives. A parameter that does not exist at a point has its default
+    there. how: further keys of the sampler.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: Space, seed: int, **how: Any) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.space = space
+        self.space, self.seed, self.how = space, seed, how
+        self.study: Any = None
         self.trials: list[Any] = []
-        self.study = optuna.create_study(sampler=self.sampler(seed))
         self.distributions = {c.name: _distribution(c) for c in space.columns}
 
-    def sampler(self, seed: int) -> Any:
+    def sampler(self) -> Any:
         """What chooses the trials of Optuna's study."""
         from optuna.samplers import TPESampler
 
-        return TPESampler(seed=seed, constant_liar=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some of its keys are experimental
+            return TPESampler(seed=self.seed, constant_liar=True, **self.how)
 
-    def tell(self, v: Array, y: Array) -> None:
+    def tell(self, v: Array, y: Array, numbers: Array = NONE) -> None:
+        import optuna
         from optuna.trial import TrialState, create_trial
 
-        if self.trials:
-            for trial, value in zip(self.trials, y, strict=True):
-                if np.isfinite(value):
-                    self.study.tell(trial, float(value))
-                else:
-                    self.study.tell(trial, state=TrialState.FAIL)
+        values = y.reshape(len(y), -1)
+        outcomes = [
+            {"values": value.tolist()} if np.isfinite(value).all() else {"state": TrialState.FAIL}
+            for value in values
+        ]
+        bounds = np.nan_to_num(numbers, nan=1e9).tolist() if numbers.size else [[]] * len(y)
+        constraints = [{str(i): x for i, x in enumerate(bound)} for bound in bounds]
+        if self.study is not None:
+            for trial, outcome, kept in zip(self.trials, outcomes, constraints, strict=True):
+                for name, x in kept.items():
+                    trial.set_constraint(name, x)
+                self.study.tell(trial, **outcome)
             return
+        directions = ["minimize"] * values.shape[1]
+        self.study = optuna.create_study(directions=directions, sampler=self.sampler())
         defaults = [c.default for c in self.space.columns]
-        for row, value in zip(np.where(np.isnan(v), defaults, v), y, strict=True):
+        rows = np.where(np.isnan(v), defaults, v)
+        for row, outcome, kept in zip(rows, outcomes, constraints, strict=True):
             params = {
                 c.name: int(x) if c.choices is not None or c.kind == "int" else float(x)
                 for c, x in zip(self.space.columns, row, strict=True)
             }
-            outcome = {"value": float(value)} if np.isfinite(value) else {"state": TrialState.FAIL}
+            known = {"constraints": kept} if kept else {}  # which Optuna has since 5.0
             self.study.add_trial(
-                create_trial(params=params, distributions=self.distributions, **outcome)
+                create_trial(params=params, distributions=self.distributions, **outcome, **known)
             )
 
     def ask(self, size: int) -> Array:
@@ -85,10 +102,10 @@ class OptunaTPE:
 class OptunaGP(OptunaTPE):
     """Optuna's Gaussian process, with its own settings (told that values carry no noise)."""
 
-    def sampler(self, seed: int) -> Any:
+    def sampler(self) -> Any:
         from optuna.samplers import GPSampler
 
-        return GPSampler(seed=seed, deterministic_objective=True)
+        return GPSampler(seed=self.seed, deterministic_objective=True)
 
 
 def _distribution(column: Column) -> Any:
@@ -105,20 +122,33 @@ def _distribution(column: Column) -> Any:
     return FloatDistribution(column.low, column.high, log=column.log)
 
 
-class CMAES:
+class Unbounded:
+    """Rivals that know nothing of failures: one counts as the worst value so far, and so does a point that
+    breaks a bound; as 0 while there is nothing else."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self.space, self.seed, self.worst = space, seed, -np.inf
+
+    def tell(self, v: Array, y: Array, numbers: Array = NONE) -> None:
+        if numbers.size:
+            y = np.where((numbers <= 0).all(axis=1), y, np.nan)
+        self.worst = np.max(y, initial=self.worst, where=np.isfinite(y))
+        self.learn(v, np.where(np.isfinite(y), y, self.worst if np.isfinite(self.worst) else 0.0))
+
+    def learn(self, v: Array, y: Array) -> None:
+        """What `tell` does with the values."""
+        raise NotImplementedError
+
+
+class CMAES(Unbounded):
     """CMA-ES of the `cmaes` package: a generation is a batch.
 
     Starts at the design's best point with a sixth of the range as its deviation, as Optuna does.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
-        self.space, self.seed = space, seed
-        self.optimizer: Any = None
-        self.worst = -np.inf
+    optimizer: Any = None
 
-    def tell(self, v: Array, y: Array) -> None:
-        self.worst = np.max(y, initial=self.worst, where=np.isfinite(y))
-        y = _filled(y, self.worst)
+    def learn(self, v: Array, y: Array) -> None:
         if self.optimizer is None:
             self.start = self.space.unit(v[[np.argmin(y)]])[0]
         else:
@@ -167,12 +197,7 @@ class CMAESWithMargin(CMAES):
         return self.low + self.range * np.array([evaluated for evaluated, _ in asked])
 
 
-def _filled(y: Array, worst: float) -> Array:
-    """Failures as the worst value; as 0 while there is nothing else."""
-    return np.where(np.isfinite(y), y, worst if np.isfinite(worst) else 0.0)
-
-
-class TuRBO:
+class TuRBO(Unbounded):
     """TuRBO-1 (Eriksson et al. 2019) with Thompson sampling, on BoTorch, as in its tutorial.
 
     An exact Gaussian process, Matern 5/2 with a lengthscale for each input, of the region's data;
@@ -183,17 +208,15 @@ class TuRBO:
     """
 
     def __init__(self, space: Space, seed: int) -> None:
-        self.space, self.rng = space, np.random.default_rng([seed, 6])
-        self.worst = -np.inf
+        super().__init__(space, seed)
+        self.rng = np.random.default_rng([seed, 6])
         self._restart()
 
     def _restart(self) -> None:
         self.x, self.y = np.empty((0, self.space.k)), np.empty(0)
         self.length, self.successes, self.failures = 0.8, 0, 0
 
-    def tell(self, v: Array, y: Array) -> None:
-        self.worst = np.max(y, initial=self.worst, where=np.isfinite(y))
-        y = _filled(y, self.worst)
+    def learn(self, v: Array, y: Array) -> None:
         if len(self.y):
             best = self.y.min()
             gained = y.min() < best - 1e-3 * abs(best)
@@ -255,7 +278,7 @@ class TuRBO:
         return self.space.from_unit(picks.numpy())
 
 
-class LogEI:
+class LogEI(Unbounded):
     """BoTorch's log expected improvement: SingleTaskGP, Matern 5/2; of a batch, one point after another.
 
     The Gaussian process has BoTorch's own priors (Hvarfner et al. 2024); 8 restarts from 512 raw
@@ -264,14 +287,13 @@ class LogEI:
     """
 
     def __init__(self, space: Space, seed: int) -> None:
-        self.space, self.rng = space, np.random.default_rng([seed, 6])
+        super().__init__(space, seed)
+        self.rng = np.random.default_rng([seed, 6])
         self.x, self.y = np.empty((0, space.k)), np.empty(0)
-        self.worst = -np.inf
 
-    def tell(self, v: Array, y: Array) -> None:
-        self.worst = np.max(y, initial=self.worst, where=np.isfinite(y))
+    def learn(self, v: Array, y: Array) -> None:
         self.x = np.concatenate([self.x, self.space.unit(v)])
-        self.y = np.concatenate([self.y, _filled(y, self.worst)])
+        self.y = np.concatenate([self.y, y])
 
     def ask(self, size: int) -> Array:
         import torch
@@ -292,94 +314,184 @@ class LogEI:
         return self.space.from_unit(pick.numpy())
 
 
-def installed() -> dict[str, type[Rival]]:
-    """Rivals that propose batches and can run here, by name."""
-    rivals: dict[str, tuple[str, type[Rival]]] = {
-        "optuna_tpe": ("optuna", OptunaTPE),
-        "optuna_gp": ("optuna", OptunaGP),
-        "cma_es": ("cmaes", CMAES),
-        "cma_margin": ("cmaes", CMAESWithMargin),
-        "turbo": ("botorch", TuRBO),
-        "log_ei": ("botorch", LogEI),
-    }
-    return {n: rival for n, (package, rival) in rivals.items() if importlib.util.find_spec(package)}
+# ---- numbers, and several objectives ----------------------------------------------------------------
 
 
-# ---- several objectives ---------------------------------------------------------------------------
+class Told:
+    """Rivals that look at all that was told so far for each batch: u (n, k) in the unit cube, values (n,)
+    or (n, m), numbers (n, c)."""
 
+    def __init__(self, space: Space, seed: int) -> None:
+        self.space, self.seed, self.rng = space, seed, np.random.default_rng([seed, 7])
+        self.u, self.values, self.numbers, self.told = NONE, NONE, NONE, 0
 
-class SeveralRival(Protocol):
-    """An optimiser of u (n, k) in the unit cube, that minimises values (n, m) where all of the bounds
-    (n, c) are 0 or less."""
-
-    def __init__(self, k: int, seed: int) -> None: ...
-
-    def tell(self, u: Array, values: Array, bounds: Array) -> None:
-        """Results: first the design's, then those of what was asked for, in order and in full."""
-
-    def ask(self, size: int) -> Array:
-        """Points to evaluate: (size, k)."""
-
-
-class OptunaSeveral:
-    """Optuna's TPE with the constant liar, for several objectives and bounds."""
-
-    def __init__(self, k: int, seed: int) -> None:
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.distributions = {
-            f"x{i:02d}": optuna.distributions.FloatDistribution(0, 1) for i in range(k)
-        }
-        self.seed, self.study, self.trials = seed, None, []
-
-    def tell(self, u: Array, values: Array, bounds: Array) -> None:
-        import optuna
-
-        if self.study is None:
-            sampler = optuna.samplers.TPESampler(
-                seed=self.seed,
-                constant_liar=True,
-                constraints_func=(lambda t: t.user_attrs["bounds"]) if bounds.shape[1] else None,
-            )
-            self.study = optuna.create_study(
-                directions=["minimize"] * values.shape[1], sampler=sampler
-            )
-            for row in u:
-                self.study.enqueue_trial(dict(zip(self.distributions, row.tolist(), strict=True)))
-            self.ask(len(u))
-        for trial, value, bound in zip(self.trials, values, bounds, strict=True):
-            trial.set_user_attr("bounds", bound.tolist())
-            self.study.tell(trial, value.tolist())
-
-    def ask(self, size: int) -> Array:
-        self.trials = [self.study.ask(self.distributions) for _ in range(size)]
-        return np.array([[t.params[name] for name in self.distributions] for t in self.trials])
-
-
-class _Told:
-    """What was reported so far, for rivals that fit a model anew for each batch."""
-
-    def __init__(self, k: int, seed: int) -> None:
-        self.rng = np.random.default_rng([seed, 7])
-        self.u: Array = np.empty((0, k))
-        self.values: Array = np.empty((0, 0))
-        self.bounds: Array = np.empty((0, 0))
-
-    def tell(self, u: Array, values: Array, bounds: Array) -> None:
-        said = ((self.u, u), (self.values, values), (self.bounds, bounds))
-        self.u, self.values, self.bounds = (
-            np.concatenate([a, b]) if len(self.u) else b for a, b in said
+    def tell(self, v: Array, y: Array, numbers: Array = NONE) -> None:
+        numbers = numbers.reshape(len(y), -1)
+        said = ((self.u, self.space.unit(v)), (self.values, y), (self.numbers, numbers))
+        self.u, self.values, self.numbers = (
+            np.concatenate([a, b]) if self.told else b for a, b in said
         )
+        self.told += 1
 
     @property
     def feasible(self) -> Array:
         """The values of feasible rows, of all where there is none."""
-        kept = (self.bounds <= 0).all(axis=1)
+        kept = (self.numbers <= 0).all(axis=1)
         return self.values[kept] if kept.any() else self.values
 
 
-class LogNEHVI(_Told):
+class CMAESOnRanks(Told):
+    """CMA-ES on ranks: what is broken counts after all that is feasible, by how much, and crashes last.
+
+    Every batch starts from what was evaluated: a deviation that shrinks by a fifth from batch to batch.
+    """
+
+    def ask(self, size: int) -> Array:
+        from cmaes import CMA
+
+        y, ran = self.values, np.isfinite(self.values)
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numbers that no point has
+            spread = np.nanstd(self.numbers, axis=0)
+        worse = np.nan_to_num(np.maximum(self.numbers, 0.0)) / np.where(spread > 0, spread, 1.0)
+        top = np.max(y, initial=0.0 if not ran.any() else -np.inf, where=ran)
+        kept = ran & (self.numbers <= 0).all(axis=1)
+        value = np.where(kept, y, top + 1.0 + worse.sum(axis=1))
+        value[~ran] = np.max(value) + 1e6
+        order = np.argsort(value, kind="stable")[: max(size // 2, 4)]
+        engine = CMA(
+            mean=self.u[order].mean(axis=0) if self.told > 1 else self.u[order[0]],
+            sigma=0.2 * 0.8 ** (self.told - 1.0),
+            bounds=np.tile([0.0, 1.0], (self.space.k, 1)),
+            seed=self.seed + len(y),
+            population_size=max(size, 4),
+        )
+        return self.space.from_unit(np.array([engine.ask() for _ in range(size)]))
+
+
+class SCBO(Told):
+    """SCBO as in BoTorch's tutorial (Eriksson and Poloczek 2021); a crash counts as the worst so far.
+
+    A trust region, Thompson samples of all functions, and the best of those that keep all bounds. The box
+    doubles after 10 batches that gain, and halves after ceil(max(4, k) / q) that do not.
+    """
+
+    length, successes, failures = 0.8, 0, 0
+
+    def tell(self, v: Array, y: Array, numbers: Array = NONE) -> None:
+        known = len(self.values)
+        super().tell(v, y, numbers)
+        if known == 0:
+            return
+        better = self._best(*self._filled()) >= known
+        self.successes = self.successes + 1 if better else 0
+        self.failures = 0 if better else self.failures + 1
+        if self.successes == 10:
+            self.length, self.successes = min(2.0 * self.length, 1.6), 0
+        elif self.failures == math.ceil(max(4.0, self.space.k) / len(y)):
+            shorter = self.length / 2.0
+            self.length, self.failures = shorter if shorter >= 0.5**7 else 0.8, 0
+
+    def _filled(self) -> tuple[Array, Array]:
+        both = np.column_stack([self.values, self.numbers])
+        both = np.where(np.isfinite(both), both, np.nanmax(both, axis=0))
+        return both[:, 0], both[:, 1:]
+
+    @staticmethod
+    def _best(y: Array, numbers: Array) -> int:
+        """The best feasible point, or else the one that breaks its bounds least."""
+        return int(np.lexsort((y, np.maximum(numbers, 0.0).sum(axis=1)))[0])
+
+    def ask(self, size: int) -> Array:
+        import torch
+        from botorch.fit import fit_gpytorch_mll
+        from botorch.generation.sampling import (
+            ConstrainedMaxPosteriorSampling,
+            MaxPosteriorSampling,
+        )
+        from botorch.models import SingleTaskGP
+        from botorch.models.model_list_gp_regression import ModelListGP
+        from botorch.models.transforms.outcome import Standardize
+        from gpytorch.mlls import ExactMarginalLogLikelihood
+
+        y, numbers = self._filled()
+        numbers = numbers / np.maximum(numbers.std(axis=0), 1e-12)
+        u, k, best = self.u, self.space.k, self.u[self._best(y, numbers)]
+        torch.manual_seed(int(self.rng.integers(2**31)))
+
+        def model(values: Array, transform: Any) -> Any:
+            gp = SingleTaskGP(
+                torch.tensor(u), torch.tensor(values)[:, None], outcome_transform=transform
+            )
+            fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
+            return gp
+
+        objective = model(-y, Standardize(m=1))
+        bounds = [model(each, None) for each in numbers.T]
+        scales = objective.covar_module.lengthscale.detach().numpy().ravel()
+        sides = self.length * scales / np.exp(np.log(scales).mean())
+        low, high = np.clip(best - sides / 2, 0.0, 1.0), np.clip(best + sides / 2, 0.0, 1.0)
+        candidates = low + (high - low) * self.rng.random((2000, k))
+        moved = self.rng.random(candidates.shape) <= min(20.0 / k, 1.0)
+        moved[np.arange(2000), self.rng.integers(0, k, 2000)] = True
+        candidates = np.where(moved, candidates, best)
+        sampling = MaxPosteriorSampling(model=objective, replacement=False)
+        if bounds:
+            sampling = ConstrainedMaxPosteriorSampling(
+                model=objective, constraint_model=ModelListGP(*bounds), replacement=False
+            )
+        with torch.no_grad():
+            return self.space.from_unit(sampling(torch.tensor(candidates), size).numpy())
+
+
+class NSGA2(Told):
+    """pymoo's NSGA-II: the design is its first population, and a batch its offspring."""
+
+    algorithm: Any = None
+
+    def kind(self) -> Any:
+        """Which of pymoo's algorithms."""
+        from pymoo.algorithms.moo.nsga2 import NSGA2
+
+        return NSGA2
+
+    def tell(self, v: Array, y: Array, numbers: Array = NONE) -> None:
+        super().tell(v, y, numbers)
+        if self.algorithm is not None:
+            self._learn(y, numbers)
+
+    def _learn(self, y: Array, numbers: Array) -> None:
+        from pymoo.core.evaluator import Evaluator
+        from pymoo.problems.static import StaticProblem
+
+        found = {"F": y, "G": numbers} if numbers.size else {"F": y}
+        Evaluator().eval(StaticProblem(self.algorithm.problem, **found), self.asked)
+        self.algorithm.tell(infills=self.asked)
+
+    def ask(self, size: int) -> Array:
+        from pymoo.core.problem import Problem
+
+        if self.algorithm is None:
+            counts = {"n_obj": self.values.shape[1], "n_ieq_constr": self.numbers.shape[1]}
+            problem = Problem(n_var=self.space.k, **counts, xl=0.0, xu=1.0)
+            self.algorithm = self.kind()(pop_size=len(self.u), n_offsprings=size, sampling=self.u)
+            self.algorithm.setup(problem, termination=("n_gen", 10**6), seed=self.seed)
+            self.asked = self.algorithm.ask()
+            self._learn(self.values, self.numbers)
+        self.asked = self.algorithm.ask()
+        return self.space.from_unit(self.asked.get("X"))
+
+
+class SMSEMOA(NSGA2):
+    """pymoo's SMS-EMOA."""
+
+    def kind(self) -> Any:
+        from pymoo.algorithms.moo.sms import SMSEMOA
+
+        return SMSEMOA
+
+
+class LogNEHVI(Told):
     """BoTorch's qLogNoisyExpectedHypervolumeImprovement, the picks of a batch one after another.
 
     A process of BoTorch's own for each objective and bound; the reference point is inferred from the front,
@@ -398,7 +510,7 @@ class LogNEHVI(_Told):
         from botorch.utils.multi_objective import infer_reference_point, is_non_dominated
 
         torch.manual_seed(int(self.rng.integers(2**31)))
-        columns = np.column_stack([-self.values, self.bounds])
+        columns = np.column_stack([-self.values, self.numbers])
         spread = np.maximum(columns.std(axis=0), 1e-12)
         centre = columns.mean(axis=0)
         m = self.values.shape[1]
@@ -423,10 +535,10 @@ class LogNEHVI(_Told):
             options={"maxiter": 50},
             sequential=True,
         )
-        return np.asarray(pick.numpy())
+        return self.space.from_unit(pick.numpy())
 
 
-class QPOTS(_Told):
+class QPOTS(Told):
     """qPOTS of its authors (`qpots`, GPL: installed by hand, in the environment of rivals alone).
 
     NSGA-II of 100 individuals for each input searches one draw of all objectives, for ten generations as in
@@ -450,15 +562,26 @@ class QPOTS(_Told):
             picks = Acquisition(function, model, q=size).qpots(
                 limits, int(self.rng.integers(2**31)), dim=k, q=size, **options
             )
-        return np.asarray(picks.cpu().numpy())
+        return self.space.from_unit(picks.cpu().numpy())
 
 
-def installed_several() -> dict[str, type[SeveralRival]]:
-    """Rivals for several objectives that can run here, by name."""
-    rivals: dict[str, tuple[str, type[SeveralRival]]] = {
-        "optuna_tpe": ("optuna", OptunaSeveral),
+def installed() -> dict[str, Callable[[Space, int], Rival]]:
+    """Rivals that propose batches and can run here, by name."""
+    several_inputs = partial(OptunaTPE, multivariate=True)
+    rivals: dict[str, tuple[str, Callable[[Space, int], Rival]]] = {
+        "optuna_tpe": ("optuna", OptunaTPE),
+        "optuna_multivariate": ("optuna", several_inputs),
+        "optuna_gp": ("optuna", OptunaGP),
+        "cma_es": ("cmaes", CMAES),
+        "cma_margin": ("cmaes", CMAESWithMargin),
+        "cma_ranks": ("cmaes", CMAESOnRanks),
+        "turbo": ("botorch", TuRBO),
+        "log_ei": ("botorch", LogEI),
+        "scbo": ("botorch", SCBO),
         "log_nehvi": ("botorch", LogNEHVI),
         "qpots": ("qpots", QPOTS),
+        "nsga2": ("pymoo", NSGA2),
+        "sms": ("pymoo", SMSEMOA),
     }
     return {n: rival for n, (package, rival) in rivals.items() if importlib.util.find_spec(package)}
 

@@ -1,12 +1,11 @@
 """Real problems that were written after the rules, and run before anyone looked at them.
 
-    python benchmarks/unseen.py                                 # all problems and regimes, three seeds
-    python benchmarks/unseen.py --problems film lens --regimes 20+5x20 --seeds 1 --methods dngo random
-    python benchmarks/unseen.py --table unseen.csv
+    python benchmarks/unseen.py                                 # all problems, three seeds
+    python benchmarks/unseen.py --problems film lens --seeds 1 --methods dngo random
 
 A fed-batch reactor that may run away, a bridge of catalogue sections, a pipeline of scikit-learn, a store
-of three goods, a film of thin layers, a control loop, a lens. Nothing is tuned on them. Methods, studies
-and results are those of real.py, with SCBO and independent TPE beside as in rare.py.
+of three goods, a film of thin layers, a control loop, a lens. Nothing is tuned on them. Methods are
+those of rare.py, and studies those of studies.py.
 """
 
 from __future__ import annotations
@@ -17,14 +16,25 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 from rare import BESIDE
-from real import Real, Report, _sample, compare, number, one_of, whole
+from real import sample
 from scipy.integrate import solve_ivp
+from studies import Problem, Report, compare, number, of, one_of, problem, whole
 
 Array = NDArray[np.float64]
+UNSEEN: dict[str, Problem] = {}
 
 # ---- a reactor that is fed -----------------------------------------------------------------------
 
 
+@problem(
+    UNSEEN,
+    jacket=number(280, 380),
+    feed=number(0.2, 2),
+    hours=number(0.5, 12, log=True),
+    early=number(-1, 1),
+    catalyst=number(0.05, 2, log=True),
+    start=number(290, 370),
+)
 def reactor(
     jacket: float, feed: float, hours: float, early: float, catalyst: float, start: float
 ) -> Report:
@@ -74,6 +84,13 @@ LINKS = (
 )  # fmt: skip
 
 
+@problem(
+    UNSEEN,
+    **{f"s{i}": whole(0, 15) for i in range(6)},
+    side=number(1, 6),
+    middle=number(1, 8),
+    inward=number(-2, 3),
+)
 def bridge(side: float, middle: float, inward: float, **sections: int) -> Report:
     """Mass of a bridge of six bars from a catalogue and its shape; bounds on stress, buckling and sag."""
     joints = np.array(
@@ -117,6 +134,17 @@ def bridge(side: float, middle: float, inward: float, **sections: int) -> Report
 # ---- a pipeline ----------------------------------------------------------------------------------
 
 
+@problem(
+    UNSEEN,
+    scaling=one_of("none", "standard", "range", "quantiles"),
+    kept=number(0.05, 1),
+    kind=one_of("logistic", "svm", "neighbours", "trees"),
+    cost=number(1e-3, 1e3, log=True),
+    gamma=number(1e-5, 1, log=True),
+    near=whole(1, 40, log=True),
+    depth=whole(1, 15),
+    leaf=whole(1, 20, log=True),
+)
 def pipeline(
     scaling: str,
     kept: float,
@@ -154,7 +182,7 @@ def pipeline(
         "neighbours": KNeighborsClassifier(near, weights="distance"),
         "trees": ExtraTreesClassifier(20, max_depth=depth, min_samples_leaf=leaf, random_state=0),
     }[kind]
-    x, y = _sample("breast_cancer", 300)
+    x, y = sample("breast_cancer", 300)
     machine = make_pipeline(scaler, PCA(max(1, round(kept * 25)), random_state=0), model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -172,6 +200,9 @@ def _demand() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return rng.poisson(np.array([4.0, 9.0, 20.0]) * season[:, None]), rng.integers(2, 7, (730, 3))
 
 
+@problem(
+    UNSEEN, **{f"{kind}{i}": whole(1, 200, log=True) for kind in ("low", "more") for i in range(3)}
+)
 def store(**levels: int) -> Report:
     """Cost a day of three goods, each ordered below one level up to another; bounds on what is missed."""
     demand, takes = _demand()
@@ -200,6 +231,11 @@ def store(**levels: int) -> Report:
 MATERIALS = {"air": 1.0, "MgF2": 1.38, "SiO2": 1.46, "Al2O3": 1.77, "HfO2": 2.0, "TiO2": 2.4}
 
 
+@problem(
+    UNSEEN,
+    **{f"m{i}": one_of(*list(MATERIALS)[1:]) for i in range(7)},
+    **{f"d{i}": number(5, 200) for i in range(7)},
+)
 def film(**layers: float | str) -> Report:
     """The logarithm of what seven layers on glass reflect, 400 to 1,000 nm, straight and slanted."""
     waves, total = np.linspace(400, 1000, 61), []
@@ -224,6 +260,14 @@ def film(**layers: float | str) -> Report:
 # ---- a control loop ------------------------------------------------------------------------------
 
 
+@problem(
+    UNSEEN,
+    gain=number(0.1, 30, log=True),
+    integral=number(0.01, 5, log=True),
+    slope=number(0.01, 5, log=True),
+    filtering=number(0.001, 1, log=True),
+    weight=number(0, 1),
+)
 def control(gain: float, integral: float, slope: float, filtering: float, weight: float) -> Report:
     """Error over time of a loop about an unstable plant with delay; there is no value where it is lost."""
     step, delay = 0.02, 10
@@ -255,6 +299,11 @@ def control(gain: float, integral: float, slope: float, filtering: float, weight
 GLASS = (1.0, 1.6204, 1.0, 1.6164, 1.0, 1.6204, 1.0)
 
 
+@problem(
+    UNSEEN,
+    **{f"c{i}": number(-0.05, 0.05) for i in range(6)},
+    **{f"t{i}": number(2, 20) for i in range(5)},
+)
 def lens(**shape: float) -> Report:
     """The logarithm of the spot of a triplet, on the axis and at 10 degrees; no value if a ray is lost."""
     bends = [shape[f"c{i}"] for i in range(6)]
@@ -300,68 +349,5 @@ def _refracted(place: Array, way: Array, bend: float, ratio: float) -> tuple[Arr
     return place, ratio * way + (np.sqrt(left) - ratio * inward)[:, None] * normal
 
 
-UNSEEN = {
-    "reactor": Real(
-        {
-            "jacket": number(280, 380),
-            "feed": number(0.2, 2),
-            "hours": number(0.5, 12, log=True),
-            "early": number(-1, 1),
-            "catalyst": number(0.05, 2, log=True),
-            "start": number(290, 370),
-        },
-        reactor,
-    ),
-    "bridge": Real(
-        {
-            **{f"s{i}": whole(0, 15) for i in range(6)},
-            "side": number(1, 6),
-            "middle": number(1, 8),
-            "inward": number(-2, 3),
-        },
-        bridge,
-    ),
-    "pipeline": Real(
-        {
-            "scaling": one_of("none", "standard", "range", "quantiles"),
-            "kept": number(0.05, 1),
-            "kind": one_of("logistic", "svm", "neighbours", "trees"),
-            "cost": number(1e-3, 1e3, log=True),
-            "gamma": number(1e-5, 1, log=True),
-            "near": whole(1, 40, log=True),
-            "depth": whole(1, 15),
-            "leaf": whole(1, 20, log=True),
-        },
-        pipeline,
-    ),
-    "store": Real(
-        {f"{kind}{i}": whole(1, 200, log=True) for kind in ("low", "more") for i in range(3)}, store
-    ),
-    "film": Real(
-        {
-            **{f"m{i}": one_of(*list(MATERIALS)[1:]) for i in range(7)},
-            **{f"d{i}": number(5, 200) for i in range(7)},
-        },
-        film,
-    ),
-    "control": Real(
-        {
-            "gain": number(0.1, 30, log=True),
-            "integral": number(0.01, 5, log=True),
-            "slope": number(0.01, 5, log=True),
-            "filtering": number(0.001, 1, log=True),
-            "weight": number(0, 1),
-        },
-        control,
-    ),
-    "lens": Real(
-        {
-            **{f"c{i}": number(-0.05, 0.05) for i in range(6)},
-            **{f"t{i}": number(2, 20) for i in range(5)},
-        },
-        lens,
-    ),
-}
-
 if __name__ == "__main__":
-    compare(__doc__, UNSEEN, list(UNSEEN), BESIDE)
+    compare(__doc__, of(UNSEEN), UNSEEN, BESIDE, {})

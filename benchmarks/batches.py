@@ -116,7 +116,7 @@ def find_problem(name: str) -> Problem:
     if name in NETWORKS:
         k, function = NETWORKS[name]
         return hundreds(box(k, 0, 1), plain(function))
-    family = f"({'|'.join(FAMILIES)}|pocket)"
+    family = f"({'|'.join(FAMILIES)})"
     if match := re.fullmatch(rf"{family}(\d+)s(\d+)(?:{family}(\d+))?", name):
         k, seed = int(match[2]), int(match[3])
         objective = drawn(match[1], k, seed)
@@ -153,8 +153,7 @@ def find_problem(name: str) -> Problem:
 USUAL = [
     name
     for name in METHODS
-    if name
-    not in ("optuna_multivariate", "cma_ranks", "scbo", "log_nehvi", "qpots", "nsga2", "sms")
+    if name not in ("optuna_multivariate", "cma_ranks", "scbo", "log_nehvi", "nsga2", "sms")
 ]
 
 if __name__ == "__main__":

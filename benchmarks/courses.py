@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rivals import OptunaTPE
 from searching import of_preset
 
-from dngo.acquisition import History, propose_batch
+from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings
 from dngo.space import Space
 from dngo.surrogates import EarlierTask, Model, TrainingData, fit_model
@@ -31,21 +31,24 @@ GP = "gp-ei-mcmc-2012"
 @dataclass(frozen=True)
 class Task:
     """What is minimised. evaluate: a point v (k,) -> its value, and seconds. first: random points before
-    the first model. least: a search ends at this value. earlier: outcomes of related tasks."""
+    the first model, or Sobol points. least: a search ends at this value. earlier: outcomes of related
+    tasks."""
 
     space: Space
     evaluate: Callable[[Array], tuple[float, float]]
     first: int = 2
+    sobol: bool = False
     least: float = -np.inf
     earlier: tuple[EarlierTask, ...] = ()
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A preset, or "random" or "tpe" (Optuna's). surrogate: keys that differ, of any value.
-    acquisition: all of its keys, instead of the preset's. transfer: whether it sees the related tasks."""
+    """A preset, or "random" or "tpe" (Optuna's); None: the defaults. surrogate: keys that differ, of
+    any value. acquisition: all of its keys, instead of the preset's. transfer: whether it sees the related
+    tasks."""
 
-    preset: str = GP
+    preset: str | None = GP
     workers: int = 1
     surrogate: Mapping[str, Any] = field(default_factory=dict)
     acquisition: Mapping[str, Any] | None = None
@@ -95,7 +98,12 @@ def search(task: Task, strategy: Strategy, evaluations: int, seed: int) -> Cours
     """One search, until so many evaluations or the least value."""
     space, rival = task.space, OptunaTPE(task.space, seed)
     least = max(task.first, strategy.workers)
-    first = space.sample(np.random.default_rng([seed, 0]).random((least, space.k)))
+    rng = np.random.default_rng([seed, 0])
+    first = (
+        design(space, least, rng=rng, exclude=np.empty((0, space.k)))
+        if task.sobol
+        else space.sample(rng.random((least, space.k)))
+    )
     running: list[Any] = []
     v, y, seconds, ends = np.empty((0, space.k)), np.empty(0), np.empty(0), np.empty(0)
     now, started, cpu = 0.0, 0, 0.0

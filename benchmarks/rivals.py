@@ -8,7 +8,6 @@ index, and a failed point as the worst value so far.
 from __future__ import annotations
 
 import contextlib
-import copy
 import importlib.util
 import math
 import warnings
@@ -538,33 +537,6 @@ class LogNEHVI(Told):
         return self.space.from_unit(pick.numpy())
 
 
-class QPOTS(Told):
-    """qPOTS of its authors (`qpots`, GPL: installed by hand, in the environment of rivals alone).
-
-    NSGA-II of 100 individuals for each input searches one draw of all objectives, for ten generations as in
-    its examples; a batch is chosen from the front that it finds. Without bounds: those it takes are not
-    heeded by the draw that it searches.
-    """
-
-    def ask(self, size: int) -> Array:
-        import torch
-        from qpots.acquisition import Acquisition
-        from qpots.function import Function
-        from qpots.model_object import ModelObject
-
-        k, m = self.u.shape[1], self.values.shape[1]
-        limits = torch.tensor([[0.0] * k, [1.0] * k], dtype=torch.double)
-        with contextlib.redirect_stdout(None):
-            model = ModelObject(torch.tensor(self.u), -torch.tensor(self.values), limits, m, 0)
-            model.fit_gp()
-            function = Function(dim=k, nobj=m, custom_func=lambda x: x, bounds=limits)
-            options = {"nystrom": 0, "iters": 1, "nychoice": "pareto", "ngen": 10}
-            picks = Acquisition(function, model, q=size).qpots(
-                limits, int(self.rng.integers(2**31)), dim=k, q=size, **options
-            )
-        return self.space.from_unit(picks.cpu().numpy())
-
-
 def installed() -> dict[str, Callable[[Space, int], Rival]]:
     """Rivals that propose batches and can run here, by name."""
     several_inputs = partial(OptunaTPE, multivariate=True)
@@ -579,7 +551,6 @@ def installed() -> dict[str, Callable[[Space, int], Rival]]:
         "log_ei": ("botorch", LogEI),
         "scbo": ("botorch", SCBO),
         "log_nehvi": ("botorch", LogNEHVI),
-        "qpots": ("qpots", QPOTS),
         "nsga2": ("pymoo", NSGA2),
         "sms": ("pymoo", SMSEMOA),
     }
@@ -631,63 +602,19 @@ def vbll(x: Array, y: Array, seed: int) -> Predict:
     A network of 128 ELU units in each layer, three after the first, and the published defaults: it
     learns until its own loss has not fallen for 100 epochs. Outcomes are standardised.
     """
-    model, x_, y_ = _vbll(x, y, seed)
-    model.fit(x_, y_)
-    return _vbll_predict(model, y)
-
-
-def vbll_held_out(x: Array, y: Array, seed: int) -> Predict:
-    """The same, but it stops by the density of a fifth of the data, which it does not learn from.
-
-    The package's own way to that scores the last minibatch in place of what is held out.
-    """
-    import torch
-
-    model, x_, y_ = _vbll(x, y, seed)
-    order = torch.randperm(len(x_))
-    held, kept = order[: len(x_) // 5], order[len(x_) // 5 :]
-    model.set_reg_weight(1 / len(kept))
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": model.head.parameters(), "weight_decay": 0.0},
-            {"params": model.backbone.parameters(), "weight_decay": 1e-4},
-        ],
-        lr=1e-3,
-    )
-    best, waited, state = math.inf, 0, None
-    while waited < 100:
-        for rows in kept[torch.randperm(len(kept))].split(32):
-            optimizer.zero_grad()
-            model.model(x_[rows]).train_loss_fn(y_[rows]).backward()
-            torch.nn.utils.clip_grad_norm_(model.model.parameters(), 1.0)
-            optimizer.step()
-        with torch.no_grad():
-            loss = model.model(x_[held]).val_loss_fn(y_[held]).item()
-        waited += 1
-        if loss < best:
-            best, waited, state = loss, 0, copy.deepcopy(model.model.state_dict())
-    model.model.load_state_dict(state)
-    return _vbll_predict(model, y)
-
-
-def _vbll(x: Array, y: Array, seed: int) -> tuple[Any, Any, Any]:
     import torch
     from botorch_community.models.vblls import VBLLModel
 
     torch.manual_seed(seed)
+    centre, scale = y.mean(), y.std(ddof=1)
     model = VBLLModel(in_features=x.shape[1], hidden_features=128, num_layers=3, device="cpu")
-    return model, torch.tensor(x), torch.tensor((y - y.mean()) / y.std(ddof=1))[:, None]
-
-
-def _vbll_predict(model: Any, y: Array) -> Predict:
-    import torch
+    model.fit(torch.tensor(x), torch.tensor((y - centre) / scale)[:, None])
 
     def predict(new: Array) -> tuple[Array, Array]:
         with torch.no_grad():
             found = model(torch.tensor(new))  # noise included
         mean, variance = found.mean[:, 0].numpy(), found.variance[:, 0].numpy()
-        scale = y.std(ddof=1)
-        return y.mean() + scale * mean, scale * np.sqrt(variance)
+        return centre + scale * mean, scale * np.sqrt(variance)
 
     return predict
 
@@ -696,4 +623,4 @@ def installed_surrogates() -> dict[str, Callable[[Array, Array, int], Predict]]:
     """Surrogates that can run here, by name."""
     if not importlib.util.find_spec("botorch"):
         return {}
-    return {"exact gp": exact_gp, "vbll": vbll, "vbll, held out": vbll_held_out}
+    return {"exact gp": exact_gp, "vbll": vbll}

@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from objectives import cube
 from scaling import values
 
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
-from dngo.space import Space
-from dngo.space.parameters import Float
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 
-SPACE = Space({f"x{i}": Float(type="float", low=0.0, high=1.0) for i in range(6)})
+SPACE = cube(6)
 
 
 def measured(device: str, rows: int, width: int) -> dict[str, Any]:

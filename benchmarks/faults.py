@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -151,41 +151,21 @@ OPEN(open64)
         return real(at, path, flags, mode); }
 OPENAT(openat)
 OPENAT(openat64)
-#define WRITE(name, off) \
-    ssize_t name(int fd, const void *data, size_t n, off where) { \
-        REAL(ssize_t, name, int, const void *, size_t, off); \
-        return hit_fd(fd) ? -1 : real(fd, data, n, where); }
-WRITE(pwrite, off_t)
-WRITE(pwrite64, off64_t)
-ssize_t write(int fd, const void *data, size_t n) {
-    REAL(ssize_t, write, int, const void *, size_t);
-    return hit_fd(fd) ? -1 : real(fd, data, n);
-}
-ssize_t read(int fd, void *data, size_t n) {
-    REAL(ssize_t, read, int, void *, size_t);
-    return stale() && hit_fd(fd) ? -1 : real(fd, data, n);
-}
-ssize_t pread(int fd, void *data, size_t n, off_t where) {
-    REAL(ssize_t, pread, int, void *, size_t, off_t);
-    return stale() && hit_fd(fd) ? -1 : real(fd, data, n, where);
-}
-ssize_t pread64(int fd, void *data, size_t n, off64_t where) {
-    REAL(ssize_t, pread64, int, void *, size_t, off64_t);
-    return stale() && hit_fd(fd) ? -1 : real(fd, data, n, where);
-}
-int fsync(int fd) { REAL(int, fsync, int); return hit_fd(fd) ? -1 : real(fd); }
-int rename(const char *a, const char *b) {
-    REAL(int, rename, const char *, const char *); return hit(b) ? -1 : real(a, b);
-}
-int link(const char *a, const char *b) {
-    REAL(int, link, const char *, const char *); return hit(b) ? -1 : real(a, b);
-}
-int mkdir(const char *path, mode_t mode) {
-    REAL(int, mkdir, const char *, mode_t); return hit(path) ? -1 : real(path, mode);
-}
-int unlink(const char *path) {
-    REAL(int, unlink, const char *); return hit(path) ? -1 : real(path);
-}
+#define CALL(type, name, parameters, arguments, fails) \
+    type name parameters { \
+        static type (*real) parameters; if (!real) real = dlsym(RTLD_NEXT, #name); \
+        return fails ? -1 : real arguments; }
+CALL(ssize_t, write, (int fd, const void *data, size_t n), (fd, data, n), hit_fd(fd))
+CALL(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), hit_fd(fd))
+CALL(ssize_t, pwrite64, (int fd, const void *data, size_t n, off64_t at), (fd, data, n, at), hit_fd(fd))
+CALL(ssize_t, read, (int fd, void *data, size_t n), (fd, data, n), stale() && hit_fd(fd))
+CALL(ssize_t, pread, (int fd, void *data, size_t n, off_t at), (fd, data, n, at), stale() && hit_fd(fd))
+CALL(ssize_t, pread64, (int fd, void *data, size_t n, off64_t at), (fd, data, n, at), stale() && hit_fd(fd))
+CALL(int, fsync, (int fd), (fd), hit_fd(fd))
+CALL(int, rename, (const char *a, const char *b), (a, b), hit(b))
+CALL(int, link, (const char *a, const char *b), (a, b), hit(b))
+CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), hit(path))
+CALL(int, unlink, (const char *path), (path), hit(path))
 int clock_gettime(clockid_t which, struct timespec *now) {
     REAL(int, clock_gettime, clockid_t, struct timespec *);
     int failed = real(which, now);
@@ -209,15 +189,26 @@ time_t time(time_t *place) {
 
 
 class Trial:
-    """One study in a folder of its own, its command typed again until it has ended well."""
+    """One study in a folder of its own, its command typed again until it has ended well.
 
-    def __init__(self, folder: Path, *, wrapped: bool, environment: dict[str, str] | None = None):
-        self.folder = folder
+    due: when the next fault is, at random after a start.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        rng: random.Random,
+        *,
+        pause: float = 15.0,
+        wrapped: bool = False,
+        environment: dict[str, str] | None = None,
+    ):
+        self.folder, self.rng, self.pause = folder, rng, pause
         self.log = folder / "snakemake.log"
         self.events_file = folder / "events.txt"
         self.environment = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
         self.process: subprocess.Popen[bytes] | None = None
-        self.starts = 0
+        self.starts, self.due = 0, 0.0
         self.faults: list[tuple[float, str]] = []
         command = f"{sys.executable} {folder}/objective.py {self.events_file}"
         if wrapped:  # a shell that waits for its child, as many a launcher does
@@ -233,6 +224,7 @@ class Trial:
 
     def start(self) -> None:
         self.starts += 1
+        self.due = time.monotonic() + self.rng.uniform(1, self.pause)
         if self.starts > 4 + 4 * len(self.faults):
             raise RuntimeError(f"it does not go on:\n{self.log.read_text()[-2000:]}")
         with open(self.log, "ab") as log:
@@ -269,13 +261,23 @@ class Trial:
     def fault(self, kind: str) -> None:
         self.faults.append((time.clock_gettime(time.CLOCK_MONOTONIC), kind))
 
-    def stop(self) -> None:
-        """End what is left of it."""
-        for process in self.processes(""):
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        if self.process is not None:
-            self.process.wait()
+    def through(self, act: Callable[[], None], window: float) -> dict[str, object]:
+        """What became of it, until it has ended well, or for 15 minutes. act: called ten times a second."""
+        began = time.monotonic()
+        try:
+            while not self.done and time.monotonic() - began < 900:
+                if not self.running:
+                    self.start()
+                time.sleep(0.1)
+                act()
+        finally:
+            verdict = self.verdict(window)
+            for process in self.processes(""):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            if self.process is not None:
+                self.process.wait()
+        return verdict
 
     def verdict(self, window: float) -> dict[str, object]:
         """What became of every evaluation."""
@@ -362,110 +364,90 @@ def kill(trial: Trial, kind: str) -> bool:
 
 def kills(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
     """A study in which processes are killed; every third one with a wrapper."""
-    trial = Trial(folder, wrapped=rng.random() < 1 / 3)
-    began, wanted = time.monotonic(), None
-    due = began
-    try:
-        while not trial.done and time.monotonic() - began < 900:
-            if not trial.running:
-                trial.start()
-                due = time.monotonic() + rng.uniform(1, 15)
-            time.sleep(0.1)
-            if len(trial.faults) < most and time.monotonic() > due:
-                wanted = wanted or rng.choice(KILLS)
-                if time.monotonic() > due + 10:
-                    wanted = rng.choice(("group", "main"))  # there was none of that kind
-                if trial.running and kill(trial, wanted):
-                    wanted, due = None, time.monotonic() + rng.expovariate(1 / 4)
-    finally:
-        verdict = trial.verdict(window)
-        trial.stop()
-    return verdict
+    trial = Trial(folder, rng, wrapped=rng.random() < 1 / 3)
+    wanted: list[str] = []
+
+    def act() -> None:
+        late = time.monotonic() - trial.due
+        if late < 0 or len(trial.faults) >= most:
+            return
+        if not wanted or late > 10:  # there was none of that kind
+            wanted[:] = [rng.choice(("group", "main") if wanted else KILLS)]
+        if trial.running and kill(trial, wanted[0]):
+            wanted.clear()
+            trial.due = time.monotonic() + rng.expovariate(1 / 4)
+
+    return trial.through(act, window)
 
 
-def _shim() -> Path | None:
-    if shutil.which("gcc") is None:
-        return None
-    place = Path(tempfile.gettempdir()) / f"dngo-shim-{os.getpid()}"
-    place.mkdir(exist_ok=True)
-    (place / "shim.c").write_text(SHIM)
-    command = ["gcc", "-shared", "-fPIC", "-O1", "-w", "-o", "shim.so", "shim.c", "-ldl"]
-    subprocess.run(command, cwd=place, check=True)
-    return place / "shim.so"
+class Shim:
+    """The library, and what it is to do in all processes that have its environment."""
+
+    def __init__(self, folder: Path) -> None:
+        place = Path(tempfile.gettempdir()) / f"dngo-shim-{os.getpid()}"
+        place.mkdir(exist_ok=True)
+        (place / "shim.c").write_text(SHIM)
+        command = ["gcc", "-shared", "-fPIC", "-O1", "-w", "-o", "shim.so", "shim.c", "-ldl"]
+        subprocess.run(command, cwd=place, check=True)
+        self.state = folder / "state"
+        self.state.write_bytes(struct.pack("5l", 0, 2**40, 0, 0, 0))
+        self.environment = {
+            "LD_PRELOAD": str(place / "shim.so"),
+            "DNGO_FAULT_STATE": str(self.state),
+            "DNGO_FAULT_FOLDER": str(folder / "results"),
+        }
+
+    @property
+    def calls(self) -> int:
+        """How many calls there were that may fail."""
+        return struct.unpack("5l", self.state.read_bytes())[0]
+
+    def put(self, field: int, *values: int) -> None:
+        """Set fields of its state, from one on: 1 the first call that fails, 2 how many, 3 with which
+        error, 4 the step of the clock."""
+        with open(self.state, "r+b") as stream:
+            stream.seek(8 * field)
+            stream.write(struct.pack(f"{len(values)}l", *values))
 
 
 def disk(
     folder: Path, rng: random.Random, most: int, window: float, errors: dict[str, int] = ERRORS
 ) -> dict[str, object]:
     """A study whose calls that write fail, one after another or some in a row."""
-    shim = _shim()
-    assert shim is not None
-    state = folder / "state"
-    state.write_bytes(struct.pack("5l", 0, 2**40, 0, 0, 0))
-    environment = {
-        "LD_PRELOAD": str(shim),
-        "DNGO_FAULT_STATE": str(state),
-        "DNGO_FAULT_FOLDER": str(folder / "results"),
-    }
-    trial = Trial(folder, wrapped=False, environment=environment)
-    began = time.monotonic()
-    pending: tuple[int, int, str] | None = None
-    try:
-        while not trial.done and time.monotonic() - began < 900:
-            if not trial.running:
-                trial.start()
-            calls = struct.unpack("5l", state.read_bytes())[0]
-            if pending and calls > pending[0]:
-                if pending[1] > 1:
-                    time.sleep(rng.uniform(0.5, 4.0))  # and then the disk is back
-                with open(state, "r+b") as stream:
-                    stream.seek(8)
-                    stream.write(struct.pack("l", 2**40))
-                trial.fault(f"{pending[2]} {'once' if pending[1] == 1 else 'for seconds'}")
-                pending = None
-            if pending is None and len(trial.faults) < most:
-                at, length = calls + rng.randrange(1, 60), rng.choice([1, 1, 2**20])
-                name = rng.choice(sorted(errors))
-                with open(state, "r+b") as stream:
-                    stream.seek(8)
-                    stream.write(struct.pack("3l", at, length, errors[name]))
-                pending = (at, length, name)
-            time.sleep(0.1)
-    finally:
-        verdict = trial.verdict(window)
-        trial.stop()
-    return verdict
+    shim = Shim(folder)
+    trial = Trial(folder, rng, environment=shim.environment)
+    pending: list[tuple[int, int, str]] = []
+
+    def act() -> None:
+        if pending and shim.calls > pending[0][0]:
+            _, length, name = pending.pop()
+            if length > 1:
+                time.sleep(rng.uniform(0.5, 4.0))  # and then the disk is back
+            shim.put(1, 2**40)
+            trial.fault(f"{name} {'once' if length == 1 else 'for seconds'}")
+        if not pending and len(trial.faults) < most:
+            at, length = shim.calls + rng.randrange(1, 60), rng.choice([1, 1, 2**20])
+            name = rng.choice(sorted(errors))
+            shim.put(1, at, length, errors[name])
+            pending.append((at, length, name))
+
+    return trial.through(act, window)
 
 
 def clock(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
     """A study during which the time of day jumps, and Snakemake is killed now and then."""
-    shim = _shim()
-    assert shim is not None
-    state = folder / "state"
-    state.write_bytes(struct.pack("5l", 0, 2**40, 0, 0, 0))
-    environment = {"LD_PRELOAD": str(shim), "DNGO_FAULT_STATE": str(state)}
-    trial = Trial(folder, wrapped=False, environment=environment)
-    began = due = time.monotonic()
-    try:
-        while not trial.done and time.monotonic() - began < 900:
-            if not trial.running:
-                trial.start()
-                due = time.monotonic() + rng.uniform(1, 5)
-            time.sleep(0.1)
-            if len(trial.faults) < most and time.monotonic() > due:
-                with open(state, "r+b") as stream:
-                    stream.seek(32)
-                    stream.write(
-                        struct.pack("l", rng.choice([-86400, -3600, -60, 60, 3600, 86400]))
-                    )
-                trial.fault("clock step")
-                if rng.random() < 0.4:
-                    kill(trial, "main")
-                due = time.monotonic() + rng.expovariate(1 / 4)
-    finally:
-        verdict = trial.verdict(window)
-        trial.stop()
-    return verdict
+    shim = Shim(folder)
+    trial = Trial(folder, rng, pause=5.0, environment=shim.environment)
+
+    def act() -> None:
+        if time.monotonic() > trial.due and len(trial.faults) < most:
+            shim.put(4, rng.choice([-86400, -3600, -60, 60, 3600, 86400]))
+            trial.fault("clock step")
+            if rng.random() < 0.4:
+                kill(trial, "main")
+            trial.due = time.monotonic() + rng.expovariate(1 / 4)
+
+    return trial.through(act, window)
 
 
 SORTS = {"kills": kills, "disk": disk, "stale": partial(disk, errors=STALE), "clock": clock}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -228,25 +229,37 @@ BARS = ((2, 4), (0, 2), (3, 5), (1, 3), (2, 3), (0, 1), (3, 4), (2, 5), (1, 2), 
 JOINTS = np.array([(720, 360), (720, 0), (360, 360), (360, 0), (0, 360), (0, 0)], dtype=float)
 
 
-@problem(REAL, **{f"a{i}": number(0.1, 35) for i in range(10)})
-def truss10(**areas: float) -> Report:
-    """Weight of the ten-bar truss: stresses and sag by the stiffness method, bounds on both."""
-    area, young = np.array([areas[f"a{i}"] for i in range(10)]), 1e7
-    stiffness, loads, weight = np.zeros((12, 12)), np.zeros(12), 0.0
-    loads[[3, 7]] = -1e5
-    rows = []
-    for a, (i, j) in zip(area, BARS, strict=True):
-        along = JOINTS[j] - JOINTS[i]
+def truss(
+    joints: Array,
+    bars: Sequence[tuple[int, int]],
+    area: Array,
+    young: float,
+    loads: Array,
+    free: Any,
+) -> tuple[Array, Array, Array]:
+    """By the stiffness method: lengths of bars, stresses, and how far the free coordinates move."""
+    stiffness, rows, lengths = np.zeros((len(loads), len(loads))), [], []
+    for a, (i, j) in zip(area, bars, strict=True):
+        along = joints[j] - joints[i]
         length = float(np.hypot(*along))
-        row = np.zeros(12)
+        row = np.zeros(len(loads))
         row[2 * i : 2 * i + 2], row[2 * j : 2 * j + 2] = -along / length, along / length
         stiffness += young * a / length * np.outer(row, row)
         rows.append(row * young / length)
-        weight += 0.1 * a * length
-    moved = np.zeros(12)
-    moved[:8] = np.linalg.solve(stiffness[:8, :8], loads[:8])
-    stress = np.abs(np.array(rows) @ moved)
-    bounds = {f"s{i}": float(s - 25000) for i, s in enumerate(stress)}
+        lengths.append(length)
+    moved = np.zeros(len(loads))
+    moved[free] = np.linalg.solve(stiffness[free][:, free], loads[free])
+    return np.array(lengths), np.array(rows) @ moved, moved
+
+
+@problem(REAL, **{f"a{i}": number(0.1, 35) for i in range(10)})
+def truss10(**areas: float) -> Report:
+    """Weight of the ten-bar truss, with bounds on stresses and sag."""
+    area, loads = np.array([areas[f"a{i}"] for i in range(10)]), np.zeros(12)
+    loads[[3, 7]] = -1e5
+    lengths, stress, moved = truss(JOINTS, BARS, area, 1e7, loads, np.arange(8))
+    bounds = {f"s{i}": float(s - 25000) for i, s in enumerate(np.abs(stress))}
+    weight = 0.1 * float((area * lengths).sum())
     return weight, {**bounds, "sag": float(np.abs(moved).max() - 2.0)}
 
 

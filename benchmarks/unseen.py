@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 from rare import BESIDE
-from real import sample
+from real import sample, truss
 from scipy.integrate import solve_ivp
 from studies import Problem, Report, compare, number, of, one_of, problem, whole
 
@@ -93,40 +93,21 @@ LINKS = (
 )
 def bridge(side: float, middle: float, inward: float, **sections: int) -> Report:
     """Mass of a bridge of six bars from a catalogue and its shape; bounds on stress, buckling and sag."""
-    joints = np.array(
-        [
-            (0, 0),
-            (6, 0),
-            (12, 0),
-            (18, 0),
-            (24, 0),
-            (6 + inward, side),
-            (12, middle),
-            (18 - inward, side),
-        ],
-        dtype=float,
+    lower, upper = (
+        [(6 * i, 0) for i in range(5)],
+        [(6 + inward, side), (12, middle), (18 - inward, side)],
     )
+    joints = np.array([*lower, *upper], dtype=float)
     area = CATALOGUE[[sections[f"s{g}"] for g in GROUPS]]
-    young, stiffness, rows, lengths = 2.1e11, np.zeros((16, 16)), [], []
-    for a, (i, j) in zip(area, LINKS, strict=True):
-        along = joints[j] - joints[i]
-        length = float(np.hypot(*along))
-        row = np.zeros(16)
-        row[2 * i : 2 * i + 2], row[2 * j : 2 * j + 2] = -along / length, along / length
-        stiffness += young * a / length * np.outer(row, row)
-        rows.append(row * young * a / length)
-        lengths.append(length)
-    loads = np.zeros(16)
+    young, loads = 2.1e11, np.zeros(16)
     loads[[3, 5, 7]] = -4.0e4, -6.0e4, -4.0e4
-    free = [i for i in range(16) if i not in (0, 1, 9)]
-    moved = np.zeros(16)
-    moved[free] = np.linalg.solve(stiffness[np.ix_(free, free)], loads[free])
-    force = np.array(rows) @ moved
-    critical = np.pi**2 * young * 0.4 * area**2 / np.array(lengths) ** 2
+    free = np.setdiff1d(np.arange(16), (0, 1, 9))
+    lengths, stress, moved = truss(joints, LINKS, area, young, loads, free)
+    critical = np.pi**2 * young * 0.4 * area**2 / lengths**2
     mass = 7850 * float((area * lengths).sum())
     return mass, {
-        "stress": float((np.abs(force) / area).max() / 1.6e8 - 1),
-        "buckling": float((-force / critical).max() - 1),
+        "stress": float(np.abs(stress).max() / 1.6e8 - 1),
+        "buckling": float((-stress * area / critical).max() - 1),
         "sag": float(-moved[1::2].min() / 0.03 - 1),
     }
 

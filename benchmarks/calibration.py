@@ -24,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 from objectives import FUNCTIONS, regression_table
+from options import add_preset, add_settings, of_preset, settings_of
 from rivals import Predict, installed_surrogates
 from scipy.stats import norm, qmc
-from searching import add_preset, add_settings, of_preset, settings_of
 
 from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from options import of_preset
 from rivals import OptunaTPE
-from searching import of_preset
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import Acquisition, AcquisitionSettings

@@ -255,8 +255,8 @@ def cube(d: int) -> Space:
     return Space({f"x{i}": Float(type="float", low=0, high=1) for i in range(d)})
 
 
-def grid(folder: Path, name: str) -> tuple[Space, Array, Array]:
-    """A tabulated objective: its space, all points v (n, k) and their values (n,)."""
+def grid(folder: Path, name: str) -> tuple[Space, Array, Array, Array]:
+    """A tabulated objective: its space, all points v (n, k), their values (n,) and seconds (n,)."""
     file, names, target = GRIDS[name]
     with (folder / file).open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -268,7 +268,8 @@ def grid(folder: Path, name: str) -> tuple[Space, Array, Array]:
         parameters[n] = Float(type="float", values=values, log=n != "kappa")
     space = Space(parameters)
     v = np.stack([columns[column.name] for column in space.columns], axis=1)
-    return space, v, np.array([float(row[target]) for row in rows])
+    y, seconds = (np.array([float(row[n]) for row in rows]) for n in (target, "duration_s"))
+    return space, v, y, seconds
 
 
 def regression_table(folder: Path, name: str) -> tuple[Array, Array]:

@@ -153,18 +153,22 @@ class CMAES(Unbounded):
         else:
             self.optimizer.tell(list(zip(self.asked, y, strict=True)))
 
-    def ask(self, size: int) -> Array:
+    def begin(self, **how: Any) -> Any:
+        """The package's optimiser."""
         from cmaes import CMA
 
+        return CMA(**how)
+
+    def generation(self, size: int) -> list[Any]:
+        """What it asks for next."""
         if self.optimizer is None:
-            self.optimizer = CMA(
-                mean=self.start,
-                sigma=1 / 6,
-                bounds=np.tile([0.0, 1.0], (self.space.k, 1)),
-                seed=self.seed,
-                population_size=size,
-            )
-        self.asked = [self.optimizer.ask() for _ in range(size)]
+            bounds = np.tile([0.0, 1.0], (self.space.k, 1))
+            how = {"seed": self.seed, "population_size": size}
+            self.optimizer = self.begin(mean=self.start, sigma=1 / 6, bounds=bounds, **how)
+        return [self.optimizer.ask() for _ in range(size)]
+
+    def ask(self, size: int) -> Array:
+        self.asked = self.generation(size)
         return self.space.from_unit(np.array(self.asked))
 
     def recommended(self) -> Array:
@@ -175,25 +179,16 @@ class CMAES(Unbounded):
 class CMAESWithMargin(CMAES):
     """CMA-ES with margin (Hamano and others 2022) of the same package: integers keep being changed."""
 
-    def ask(self, size: int) -> Array:
+    def begin(self, **how: Any) -> Any:
         from cmaes import CMAwM
 
-        if self.optimizer is None:
-            whole = np.array([column.kind == "int" for column in self.space.columns])
-            steps = np.array([1.0 / (c.high - c.low) for c in self.space.columns])
-            self.low = np.array([c.low for c in self.space.columns])
-            self.range = 1.0 / steps
-            self.optimizer = CMAwM(
-                mean=self.start,
-                sigma=1 / 6,
-                bounds=np.tile([0.0, 1.0], (self.space.k, 1)),
-                steps=np.where(whole, steps, 0.0),
-                seed=self.seed,
-                population_size=size,
-            )
-        asked = [self.optimizer.ask() for _ in range(size)]
-        self.asked = [told for _, told in asked]
-        return self.low + self.range * np.array([evaluated for evaluated, _ in asked])
+        steps = [c.kind == "int" and 1.0 / (c.high - c.low) for c in self.space.columns]
+        return CMAwM(steps=np.array(steps, dtype=float), **how)
+
+    def ask(self, size: int) -> Array:
+        evaluated, self.asked = zip(*self.generation(size), strict=True)
+        low, high = np.array([(c.low, c.high) for c in self.space.columns]).T
+        return low + (high - low) * np.array(evaluated)
 
 
 class TuRBO(Unbounded):

@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from options import add_settings, settings_of
 from rivals import Rival, installed
-from searching import add_settings, settings_of
 
 from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from courses import Strategy, Task, search
 from objectives import FUNCTIONS, GRIDS
-from searching import add_preset
+from options import add_preset
 from trained import function, table
 
 # The paper's rows: evaluations, then what SMAC, TPE, Spearmint and DNGO found in ten runs.

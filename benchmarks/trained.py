@@ -6,7 +6,6 @@ takes here. The grids of figures 4 and 5 of Snoek et al. (2012) are measured tab
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from courses import GP, OPT, Compared, Strategy, Task
-from objectives import FUNCTIONS, GRIDS, cube, grid
+from objectives import FUNCTIONS, cube, grid
 from sklearn.datasets import load_digits
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.model_selection import cross_val_score
@@ -177,9 +176,7 @@ def table(tables: Path | None, name: str) -> Task:
     """A grid of figures 4 and 5, until its optimum; seconds as measured."""
     if tables is None:
         raise SystemExit(f"{name} needs its table: --tables DIR")
-    space, points, values = grid(tables, name)
-    with (tables / GRIDS[name][0]).open(newline="") as stream:
-        seconds = [float(row["duration_s"]) for row in csv.DictReader(stream)]
+    space, points, values, seconds = grid(tables, name)
     known = dict(zip(space.keys(points), zip(values, seconds, strict=True), strict=True))
     return Task(space, lambda v: known[space.keys(v[None])[0]], least=float(values.min()))
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from proposing import SMALL, height, points, propose
+from proposing import SMALL, fitted_component, height, points, propose
 from scipy.optimize import approx_fprime
 from scipy.stats import norm, spearmanr
 from spaces import cube
@@ -378,3 +378,18 @@ def test_without_walls_the_scale_stays_as_it_is():
     for y in (bowl, bowl + 0.5 * normal, bowl * np.exp(normal), np.zeros(120)):
         near = _fit(x, y)
         assert _resolved(near) is near
+
+
+def test_draws_have_the_moments_of_the_mixture():
+    components = [fitted_component(seed)[0] for seed in (0, 1)]
+    x = np.random.default_rng(2).random((5, 2))
+    values = draw(components, np.ones(20_000), np.random.default_rng(0))(x)
+    parts = [c.predict(c.features(x)) for c in components]
+    means = np.concatenate([m for m, _ in parts], axis=1)
+    variances = np.concatenate(
+        [v - c.noise for (_, v), c in zip(parts, components, strict=True)], axis=1
+    )
+    mean = means.mean(axis=1)
+    variance = variances.mean(axis=1) + means.var(axis=1)
+    assert np.all(np.abs(values.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(values)))
+    np.testing.assert_allclose(values.var(axis=0), variance, rtol=0.1)

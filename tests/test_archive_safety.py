@@ -5,7 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import resource
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -221,3 +224,21 @@ def test_what_is_no_archive_is_said_without_words_of_hdf5(
     with pytest.raises(UserError, match=words) as error:
         archive.read_header(path)
     assert not any(w in str(error.value) for w in ("signature", "synchronously", "eof", "sblock"))
+
+
+def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path) -> None:
+    path = Path(shutil.copy(ARCHIVES[0], tmp_path))
+    with h5py.File(path, "r+") as file:
+        del file["proposals/x"]
+        file["proposals"].create_dataset(
+            "x", (2**20, 512), "f8", chunks=(1024, 512), compression="gzip", fillvalue=0.0
+        )
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = subprocess.run(
+        [sys.executable, "-m", "dngo", "verify", str(path)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "cannot be read as an archive" in done.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 30  # CPU seconds

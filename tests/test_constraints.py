@@ -16,9 +16,11 @@ from proposing import model_of
 from toy import FEW as LITTLE
 from toy import Toy, advance
 
-from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition import History, Pick, design, propose_batch
 from dngo.acquisition import candidates as cand
+from dngo.acquisition.keys import NoKeys
 from dngo.acquisition.settings import AcquisitionSettings
+from dngo.acquisition.state import BatchState
 from dngo.archive import read_header, read_table, verify
 from dngo.cli import main
 from dngo.config import load, validate
@@ -508,3 +510,19 @@ def test_check_says_how_much_of_the_space_is_left(tmp_path: Path, capsys) -> Non
     study.write(constraints=["x1 + x2 <= 1", "x3 <= x4"])
     assert main(["check", str(study.folder / "config.yaml")]) == 0
     assert "Known constraints: 2; about 0.25 of the space keeps them" in capsys.readouterr().out
+
+
+def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
+    space = Space(floats(2), ["x1 <= x2"])
+    v = design(space, 4, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
+    state = BatchState(
+        model_of(space, v, v[:, 0]),
+        space,
+        History(v, v[:, 0], np.empty((0, 2))),
+        1,
+        NoKeys(),
+        [],
+        np.random.default_rng(0),
+    )
+    with pytest.raises(ValueError, match="stage mine picked a point that breaks"):
+        state.take("mine", Pick(np.array([0.5, 0.4]), 0.0, "mine"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
@@ -19,7 +20,11 @@ from dngo.commands.common import finite
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.exchange import export
+from dngo.exchange import fork as fork_module
+from dngo.exchange.fork import fork
+from dngo.exchange.incoming import Evaluation
 from dngo.storage import hdf5
+from dngo.study import Study
 
 
 @pytest.fixture
@@ -191,3 +196,42 @@ def test_exports_take_some_rows_at_a_time(
         assert file.num_row_groups == -(-len(rows) // size)
         tables.append(file.read())
     assert tables[0].equals(tables[1]) and tables[0].num_rows == len(rows)
+
+
+def test_exports_and_forks_take_some_rows_at_a_time(
+    tmp_path: Path,
+    config: Config,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And have the same rows, whatever a slice of them holds."""
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "archive.h5"
+    for t in range(3):
+        append(path, config, t)
+    rows = audit_all(path)
+    tables = []
+    for size in (1000, 4):
+        monkeypatch.setattr("dngo.archive.flat.ROWS", size)
+        export(path, tmp_path / f"{size}.parquet", "parquet")
+        file = parquet.ParquetFile(tmp_path / f"{size}.parquet")
+        assert file.num_row_groups == -(-len(rows) // size)
+        tables.append(file.read())
+    assert tables[0].equals(tables[1]) and tables[0].num_rows == len(rows)
+    monkeypatch.setattr("dngo.exchange.fork.ROWS", 1)
+    study = Study(config.model_copy(update={"study": "forked", "results": str(tmp_path)}))
+    most = []
+    parts = fork_module._Forked.parts
+
+    def counted(self: fork_module._Forked) -> Iterator[list[Evaluation]]:
+        for found in parts(self):
+            most.append(len(found))
+            yield found
+
+    monkeypatch.setattr(fork_module._Forked, "parts", counted)
+    found = fork(study, path)
+    assert len(most) == 3 and sum(most) == len(rows) - len(found.skipped)
+    assert [row["parameter_x"] for row in audit_all(study.archive)] == [
+        row["parameter_x"] for row in rows if row["status"] not in ("lost", "withdrawn")
+    ]
+    assert archive.verify(study.archive) == []

@@ -327,3 +327,26 @@ def _printed(capsys, command: list[str]) -> str:
     capsys.readouterr()
     assert main(command) == 0
     return capsys.readouterr().out
+
+
+def test_around_a_lone_feasible_point_there_are_steps_of_every_size() -> None:
+    v = points(SQUARE, 12)
+    number = np.hypot(v[:, 0] - 0.97, v[:, 1] - 0.95)
+    nearest, bound = int(np.argmin(number)), float(np.sort(number)[:2].mean())
+    found = batch_of(fitted(v, number, Threshold("<=", bound)), v, number, bound)
+    near = np.array([stage == "trust_regions" for stage in found.stage])
+    assert near.sum() >= 2
+    size = np.abs(found.v[near] - v[nearest]).max(axis=1)
+    assert size.max() <= current().regions.largest
+    assert size.max() > 2 * size.min()
+
+
+def test_no_number_drowns_the_others_before_the_first_feasible_point() -> None:
+    """A point must come nearer than the nearest one, in units of each number's spread."""
+    spread = np.array([1.0, 2.0, 3.0, 4.0])
+    numbers = {"a": spread[::-1].copy(), "b": 1e9 * np.array([3.0, 1.0, 1.1, 4.0])}
+    bounds = {"a": Threshold("<=", 2.5), "b": Threshold("<=", 0.0)}
+    data = TrainingData(np.zeros((4, 1)), np.full(4, np.nan), numbers=numbers, thresholds=bounds)
+    assert data.levels() == {"a": 2.5, "b": 1.1e9}
+    found = replace(data, feasible=np.array([True, False, False, False])).levels()
+    assert found == {}

@@ -8,7 +8,6 @@ import pytest
 import torch
 from test_surrogates import CLASSIFIER
 
-from dngo.errors import UserError
 from dngo.papers.evidence import torch_features
 from dngo.rules import current, using
 from dngo.surrogates import TrainingData, fit_model
@@ -149,12 +148,12 @@ def test_rotated_steps_go_deeper_than_as_many_straight_ones_and_repeat_their_bit
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_rotated_training_that_diverges_names_the_learning_rate():
+def test_a_rotated_training_that_diverges_is_repeated_more_slowly():
     s = EnsembleSettings(
-        ensemble=2, width=5, steps=60, epochs=0, learning_rate=1e30, activation="relu"
+        ensemble=2, width=5, steps=60, epochs=0, learning_rate=1e9, activation="relu"
     )
-    with pytest.raises(UserError, match="learning_rate"):
-        _of_many(s, {"most_straight": 1000})
+    networks = _of_many(s, {"most_straight": 1000})
+    assert all(np.isfinite(part).all() for one in networks for part in one.weights)
 
 
 # ---- calibration ---------------------------------------------------------------------------------
@@ -185,12 +184,12 @@ def test_out_of_fold_calibration_knows_what_the_literal_recipe_does_not():
 
 
 @pytest.mark.parametrize("kind", ["adaptive_basis", "least_squares", "auto"])
-def test_a_training_that_diverges_is_one_line(kind: str):
+def test_a_training_that_diverges_is_repeated_more_slowly(kind: str):
     x = np.random.default_rng(0).random((60, 3))
     networks = {"optimizer": "sgd", "learning_rate": 30.0, "steps": 200}
     settings = SurrogateSettings(kind=kind, networks=networks)
-    with pytest.raises(UserError, match=r"networks.learning_rate: 30 is too large for sgd"):
-        fit_model(TrainingData(x, np.sin(9 * x[:, 0])), settings, rng=np.random.default_rng(0))
+    model = fit_model(TrainingData(x, np.sin(9 * x[:, 0])), settings, rng=np.random.default_rng(0))
+    assert np.isfinite(model.predict(x)).all()
 
 
 # ---- an ensemble ---------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ class _Basis:
     def renew(self, mean: torch.Tensor) -> None:
         """Decompose the current averages. mean: (k, a, b), turned to the new basis in place."""
         plain = self.out_of(mean)
-        # If the training diverged, the caller raises an error that names the learning rate.
+        # If the training diverged, the caller repeats it at half the learning rate.
         self.vectors = [
             torch.linalg.eigh(average)[1] if average.isfinite().all() else vectors
             for average, vectors in zip(self.averages, self.vectors, strict=True)

@@ -79,7 +79,7 @@ class TrainedNetworkSettings(NetworkSettings):
     learning_rate: float = Field(
         default=0.01,
         gt=0,
-        description="The optimizer's largest step; it falls to zero along a cosine.",
+        description="The largest step. It falls along a cosine, and is halved if the training diverges.",
     )
     weight_decay: float = Field(
         default=0.03,

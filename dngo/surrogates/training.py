@@ -69,8 +69,8 @@ def train_networks(
     """Train one network on each set of rows by minibatches, with backpropagation.
 
     x: (n, d) unit cube. targets: (n,), of zero mean and unit variance for the squared loss, 0 or 1 for the
-    logistic one. A network without rows keeps its random initial weights. Raises UserError if the
-    training diverges.
+    logistic one. A network without rows keeps its random initial weights. If the training diverges, it is
+    repeated at half the learning rate; UserError if that never helps.
 
     The output layer is trained as well, and then replaced by a Bayesian one (section 3). The paper trains
     by SGD with momentum, `optimizer: sgd`. Adam reaches a lower loss in the same number of steps,
@@ -97,9 +97,13 @@ def train_networks(
         after[0], after[first] = every, after[first] - constant
         result = [np.where(trained[:, None, None], a, s) for a, s in zip(after, start, strict=True)]
     if not all(np.isfinite(part).all() for part in result):
-        raise UserError(
-            f"networks.learning_rate: {settings.learning_rate:g} is too large for {settings.optimizer}: "
-            "the training diverged; lower it"
+        if settings.learning_rate < 1e-6:  # nothing helps
+            raise UserError(
+                f"networks: the training diverges; {settings.optimizer} is of no use here"
+            )
+        half = settings.model_copy(update={"learning_rate": 0.5 * settings.learning_rate})
+        return train_networks(
+            x, targets, training_rows, half, loss=loss, rng=rng, progress=progress
         )
     weights, biases = result[: settings.layers], result[settings.layers + 1 : -1]
     return [

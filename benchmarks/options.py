@@ -16,7 +16,12 @@ from dngo.presets import PRESETS
 def add_settings(parser: argparse.ArgumentParser, flag: str, section: str) -> None:
     """An option that takes keys of a section of the configuration, as often as it is given."""
     parser.add_argument(
-        flag, nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=f"{section}:"
+        flag,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"keys of `{section}`",
     )
 
 

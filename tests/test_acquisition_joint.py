@@ -142,6 +142,21 @@ def test_the_default_chooses_a_batch_by_drawn_functions_and_one_point_by_the_exa
     assert "joint" not in stages(12, when_vanished="explore")
 
 
+def test_greedy_is_near_the_best_batch() -> None:
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((40, 9))
+    v = SPACE.from_unit(rng.random((9, 2)))
+    batch = Batch(
+        Drawn(v, values, np.zeros(40)), improvement, np.ones(9), Spacing(SPACE, History(V, Y), 0)
+    )
+    found = sum(batch.next()[1] for _ in range(3))
+    best = max(
+        np.maximum(-values[:, list(c)].min(axis=1), 0).mean()
+        for c in itertools.combinations(range(9), 3)
+    )
+    assert found >= (1 - 1 / np.e) * best
+
+
 # ---- Laws of expected improvement and of fantasies
 
 seeds = st.integers(0, 2**32 - 1)
@@ -241,6 +256,20 @@ def test_points_that_may_fail_together_leave_something_to_improve(probability: f
     kept = np.mean(fantasies.parts[0].best == y.min())
     assert kept >= 1 - probability - 1 / 400
     assert kept < 1  # and in the others some outcome is the best
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_mcei_with_nothing_pending_is_integrated_expected_improvement(noisy):
+    components = [fitted_component(seed)[0] for seed in (0, 1)]
+    fantasies = Fantasies(components, 0.1, 7, np.random.default_rng(0), noisy=noisy)
+    x = np.random.default_rng(2).random((9, 2))
+    values = []
+    for c in components:
+        mean, variance = c.predict(c.features(x))
+        variance = variance if noisy else variance - c.noise
+        values.append(expected_improvement(np.float64(0.1), mean, np.sqrt(variance)))
+    expected = np.concatenate(values, axis=1).mean(axis=1)
+    np.testing.assert_allclose(fantasies.improvement(fantasies.features(x)), expected, rtol=1e-12)
 
 
 # ---- Laws of the late picks of a large batch: each of hundreds is a good one
@@ -345,32 +374,3 @@ def test_each_function_is_searched_for_its_own_minimum() -> None:
     assert np.all(np.diff(found, axis=1) >= 0)
     assert np.all(found[:, 0] <= values.min(axis=1))
     assert np.abs(v[:, 0] - lowest).max() < 0.03
-
-
-@pytest.mark.parametrize("noisy", [True, False])
-def test_mcei_with_nothing_pending_is_integrated_expected_improvement(noisy):
-    components = [fitted_component(seed)[0] for seed in (0, 1)]
-    fantasies = Fantasies(components, 0.1, 7, np.random.default_rng(0), noisy=noisy)
-    x = np.random.default_rng(2).random((9, 2))
-    values = []
-    for c in components:
-        mean, variance = c.predict(c.features(x))
-        variance = variance if noisy else variance - c.noise
-        values.append(expected_improvement(np.float64(0.1), mean, np.sqrt(variance)))
-    expected = np.concatenate(values, axis=1).mean(axis=1)
-    np.testing.assert_allclose(fantasies.improvement(fantasies.features(x)), expected, rtol=1e-12)
-
-
-def test_greedy_is_near_the_best_batch() -> None:
-    rng = np.random.default_rng(5)
-    values = rng.standard_normal((40, 9))
-    v = SPACE.from_unit(rng.random((9, 2)))
-    batch = Batch(
-        Drawn(v, values, np.zeros(40)), improvement, np.ones(9), Spacing(SPACE, History(V, Y), 0)
-    )
-    found = sum(batch.next()[1] for _ in range(3))
-    best = max(
-        np.maximum(-values[:, list(c)].min(axis=1), 0).mean()
-        for c in itertools.combinations(range(9), 3)
-    )
-    assert found >= (1 - 1 / np.e) * best

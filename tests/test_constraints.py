@@ -409,6 +409,22 @@ def test_check_says_how_many_points_there_are(tmp_path: Path, capsys: Any) -> No
     assert "over 6 parameters (3,003 points)" in capsys.readouterr().out
 
 
+def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
+    space = Space(floats(2), ["x1 <= x2"])
+    v = design(space, 4, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
+    state = BatchState(
+        model_of(space, v, v[:, 0]),
+        space,
+        History(v, v[:, 0], np.empty((0, 2))),
+        1,
+        NoKeys(),
+        [],
+        np.random.default_rng(0),
+    )
+    with pytest.raises(ValueError, match="stage mine picked a point that breaks"):
+        state.take("mine", Pick(np.array([0.5, 0.4]), 0.0, "mine"))
+
+
 # ---- A study of a mixture: its constraints are kept, recorded and fixed
 
 OBJECTIVE = """
@@ -510,19 +526,3 @@ def test_check_says_how_much_of_the_space_is_left(tmp_path: Path, capsys) -> Non
     study.write(constraints=["x1 + x2 <= 1", "x3 <= x4"])
     assert main(["check", str(study.folder / "config.yaml")]) == 0
     assert "Known constraints: 2; about 0.25 of the space keeps them" in capsys.readouterr().out
-
-
-def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
-    space = Space(floats(2), ["x1 <= x2"])
-    v = design(space, 4, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
-    state = BatchState(
-        model_of(space, v, v[:, 0]),
-        space,
-        History(v, v[:, 0], np.empty((0, 2))),
-        1,
-        NoKeys(),
-        [],
-        np.random.default_rng(0),
-    )
-    with pytest.raises(ValueError, match="stage mine picked a point that breaks"):
-        state.take("mine", Pick(np.array([0.5, 0.4]), 0.0, "mine"))

@@ -434,6 +434,76 @@ def test_a_study_ends_where_a_batch_adds_little(tmp_path: Path, capsys) -> None:
     assert "stop.hypervolume_gain is 10" in capsys.readouterr().out
 
 
+OBJECTIVE = """
+import json, os, sys, time
+p = json.load(sys.stdin)
+with open({runs!r}, "a") as stream:
+    stream.write(os.environ["DNGO_ID"] + chr(10))
+time.sleep(0.2)
+if p["x"] > 0.9:
+    sys.exit("crashed")
+print(json.dumps({{"objectives": {{"cost": p["x"], "yield": p["x"] * (2 - p["x"]) - p["y"]}},
+                  "constraints": {{"heat": p["x"] + p["y"]}}}}))
+"""
+
+
+@pytest.mark.full
+def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.txt"
+    (tmp_path / "objective.py").write_text(OBJECTIVE.format(runs=str(runs)))
+    given = document(
+        objective={"command": "{python} objective.py"}, constraints={"heat": "<= 1.6"}, iterations=1,
+        points_per_job=6, acquisition="random",
+    )  # fmt: skip
+    (tmp_path / "config.yaml").write_text(json.dumps(given))
+    command = [sys.executable, "-m", "dngo", "run", "config.yaml", "--", "--cores", "1", "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(dngo.__file__).parents[1])}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until(lambda: runs.exists() and len(runs.read_text().splitlines()) >= 4, process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ids = runs.read_text().split()
+    # What was killed in the middle of an evaluation begins it once more, and nothing else.
+    assert len(set(ids)) == 18 and len(ids) <= 19
+    archive = tmp_path / "results/two/archive.h5"
+    assert verify(archive) == []
+    assert verdicts(archive) == {"identical"}
+    best = json.loads((tmp_path / "results/two/best.json").read_text())
+    assert (
+        best["points"] and best["hypervolume"] > 0 and set(best["reference"]) == {"cost", "yield"}
+    )
+
+
+def test_a_model_of_several_is_read_back_to_the_bit(known, tmp_path: Path) -> None:
+    v, f = known
+    columns = {"a": f[:, 0], "b": f[:, 1]}
+    data = TrainingData(CUBE.encode(v), np.full(len(v), np.nan), objectives=columns)
+    model = fit_model(data, PROCESS, rng=np.random.default_rng(0))
+    with h5py.File(tmp_path / "model.h5", "w") as file:
+        model.save(file)
+    with h5py.File(tmp_path / "model.h5") as file:
+        again = Model.load(file)
+    x = CUBE.encode(v[:5])
+    for name in columns:
+        for a, b in zip(
+            model.objectives[name].predict(x), again.objectives[name].predict(x), strict=True
+        ):
+            assert a.tobytes() == b.tobytes()
+    assert again.knows_objective
+
+
 # ---- laws ---------------------------------------------------------------------------------------
 
 CUBE = Space({name: Float(type="float", low=0, high=1) for name in ("x", "y", "z", "w")})
@@ -869,73 +939,3 @@ def test_it_may_be_chosen_once_the_study_is_there(tmp_path: Path) -> None:
 def test_what_a_scale_does_not_go_with_is_one_line(changes: dict, message: str) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         validate(document(**changes))
-
-
-OBJECTIVE = """
-import json, os, sys, time
-p = json.load(sys.stdin)
-with open({runs!r}, "a") as stream:
-    stream.write(os.environ["DNGO_ID"] + chr(10))
-time.sleep(0.2)
-if p["x"] > 0.9:
-    sys.exit("crashed")
-print(json.dumps({{"objectives": {{"cost": p["x"], "yield": p["x"] * (2 - p["x"]) - p["y"]}},
-                  "constraints": {{"heat": p["x"] + p["y"]}}}}))
-"""
-
-
-@pytest.mark.full
-def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
-    runs = tmp_path / "runs.txt"
-    (tmp_path / "objective.py").write_text(OBJECTIVE.format(runs=str(runs)))
-    given = document(
-        objective={"command": "{python} objective.py"}, constraints={"heat": "<= 1.6"}, iterations=1,
-        points_per_job=6, acquisition="random",
-    )  # fmt: skip
-    (tmp_path / "config.yaml").write_text(json.dumps(given))
-    command = [sys.executable, "-m", "dngo", "run", "config.yaml", "--", "--cores", "1", "--quiet"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(dngo.__file__).parents[1])}
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    until(lambda: runs.exists() and len(runs.read_text().splitlines()) >= 4, process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    ids = runs.read_text().split()
-    # What was killed in the middle of an evaluation begins it once more, and nothing else.
-    assert len(set(ids)) == 18 and len(ids) <= 19
-    archive = tmp_path / "results/two/archive.h5"
-    assert verify(archive) == []
-    assert verdicts(archive) == {"identical"}
-    best = json.loads((tmp_path / "results/two/best.json").read_text())
-    assert (
-        best["points"] and best["hypervolume"] > 0 and set(best["reference"]) == {"cost", "yield"}
-    )
-
-
-def test_a_model_of_several_is_read_back_to_the_bit(known, tmp_path: Path) -> None:
-    v, f = known
-    columns = {"a": f[:, 0], "b": f[:, 1]}
-    data = TrainingData(CUBE.encode(v), np.full(len(v), np.nan), objectives=columns)
-    model = fit_model(data, PROCESS, rng=np.random.default_rng(0))
-    with h5py.File(tmp_path / "model.h5", "w") as file:
-        model.save(file)
-    with h5py.File(tmp_path / "model.h5") as file:
-        again = Model.load(file)
-    x = CUBE.encode(v[:5])
-    for name in columns:
-        for a, b in zip(
-            model.objectives[name].predict(x), again.objectives[name].predict(x), strict=True
-        ):
-            assert a.tobytes() == b.tobytes()
-    assert again.knows_objective

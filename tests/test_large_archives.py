@@ -176,28 +176,6 @@ def test_a_table_is_imported_in_parts_or_not_at_all(
     assert repr(found[0]) == repr(found[1])
 
 
-def test_exports_take_some_rows_at_a_time(
-    tmp_path: Path,
-    config: Config,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And have the same rows, whatever a slice of them holds."""
-    import pyarrow.parquet as parquet
-
-    path = tmp_path / "archive.h5"
-    for t in range(3):
-        append(path, config, t)
-    rows = audit_all(path)
-    tables = []
-    for size in (1000, 4):
-        monkeypatch.setattr("dngo.archive.flat.ROWS", size)
-        export(path, tmp_path / f"{size}.parquet", "parquet")
-        file = parquet.ParquetFile(tmp_path / f"{size}.parquet")
-        assert file.num_row_groups == -(-len(rows) // size)
-        tables.append(file.read())
-    assert tables[0].equals(tables[1]) and tables[0].num_rows == len(rows)
-
-
 def test_exports_and_forks_take_some_rows_at_a_time(
     tmp_path: Path,
     config: Config,  # noqa: F811

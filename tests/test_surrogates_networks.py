@@ -10,7 +10,7 @@ from test_surrogates import CLASSIFIER
 
 from dngo.papers.evidence import torch_features
 from dngo.rules import current, using
-from dngo.surrogates import TrainingData, fit_model
+from dngo.surrogates import TrainingData, fit_model, training
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network, WithCosines, WithWaves
 from dngo.surrogates.numerics import cosine
@@ -148,12 +148,26 @@ def test_rotated_steps_go_deeper_than_as_many_straight_ones_and_repeat_their_bit
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_rotated_training_that_diverges_is_repeated_more_slowly():
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The learning rates of all trainings."""
+    rates, descend = [], training._descend
+
+    def counted(*given):
+        rates.append(given[4].learning_rate)
+        return descend(*given)
+
+    monkeypatch.setattr(training, "_descend", counted)
+    return rates
+
+
+def test_a_rotated_training_that_diverges_is_repeated_more_slowly(trainings: list[float]):
     s = EnsembleSettings(
         ensemble=2, width=5, steps=60, epochs=0, learning_rate=1e9, activation="relu"
     )
     networks = _of_many(s, {"most_straight": 1000})
     assert all(np.isfinite(part).all() for one in networks for part in one.weights)
+    assert len(trainings) > 1 and trainings == [1e9 / 2**i for i in range(len(trainings))]
 
 
 # ---- calibration ---------------------------------------------------------------------------------
@@ -184,12 +198,13 @@ def test_out_of_fold_calibration_knows_what_the_literal_recipe_does_not():
 
 
 @pytest.mark.parametrize("kind", ["adaptive_basis", "least_squares", "auto"])
-def test_a_training_that_diverges_is_repeated_more_slowly(kind: str):
+def test_a_training_that_diverges_is_repeated_more_slowly(kind: str, trainings: list[float]):
     x = np.random.default_rng(0).random((60, 3))
     networks = {"optimizer": "sgd", "learning_rate": 30.0, "steps": 200}
     settings = SurrogateSettings(kind=kind, networks=networks)
     model = fit_model(TrainingData(x, np.sin(9 * x[:, 0])), settings, rng=np.random.default_rng(0))
     assert np.isfinite(model.predict(x)).all()
+    assert trainings[:2] == [30.0, 15.0]
 
 
 # ---- an ensemble ---------------------------------------------------------------------------------

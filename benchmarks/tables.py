@@ -55,8 +55,12 @@ class Table:
         return f"{self.file} {self.commit}"
 
     def changes(self, until: str = "HEAD") -> int | None:
-        """Commits since then that changed what it measures; None if the commit is not in the history."""
-        if subprocess.run([*GIT, "cat-file", "-e", self.commit], capture_output=True).returncode:
+        """Commits since then that changed what it measures; None if the commit is not in the history.
+
+        A commit that was rebased may still lie in this clone, and will be missing in the next.
+        """
+        ancestor = [*GIT, "merge-base", "--is-ancestor", self.commit, "HEAD"]
+        if subprocess.run(ancestor, capture_output=True).returncode:
             return None
         return int(git("rev-list", "--count", f"{self.commit}..{until}", "--", *self.paths))
 

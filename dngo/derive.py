@@ -188,17 +188,15 @@ class Basis:
         from dngo.acquisition.standing import Standing
 
         ladder, space, history = self.config.ladder, self.config.search_space, self.history(model)
-        if self.config.has_several:
-            return self._outlook_of_several(model, proposals, history)
         if ladder is not None:  # at the highest fidelity
             history, space = Standing.of(ladder, history).at_top(model), ladder.points
-        points, rng = _points(space, proposals), self._stream(PROPOSE, 1)
-        found = look_ahead(model, space, history, points, rng=rng)
+        points = _points(space, proposals)
+        if self.config.has_several:
+            return self._outlook_of_several(model, space.encode(points), history)
+        found = look_ahead(model, space, history, points, rng=self._stream(PROPOSE, 1))
         return {} if found is None else asdict(found)
 
-    def _outlook_of_several(
-        self, model: Model, proposals: Sequence[Proposal], history: History
-    ) -> dict[str, Any]:
+    def _outlook_of_several(self, model: Model, x: np.ndarray, history: History) -> dict[str, Any]:
         """Three values: the reference of hypervolumes in the objectives' units, the front's
         hypervolume, and its expected increase by the batch as a share.
         """
@@ -206,7 +204,7 @@ class Basis:
 
         values, each = history.outcomes, inward.each(self.config)
         reference = derived_reference(values, history.iteration, inward.references(self.config))
-        if not np.isfinite(reference).all() or not len(proposals):
+        if not np.isfinite(reference).all() or not len(x):
             return {}
         found: dict[str, Any] = {
             "reference": {
@@ -216,10 +214,7 @@ class Basis:
             "hypervolume": hypervolume(values[np.isfinite(values).all(axis=1)], reference),
         }
         if model.knows_objective:
-            space = self.config.search_space
-            x = space.encode(_points(space, proposals))
-            rng = self._stream(PROPOSE, 1)
-            found["gain"] = expected_gain(model, x, values, reference, rng)
+            found["gain"] = expected_gain(model, x, values, reference, self._stream(PROPOSE, 1))
         return found
 
     def _stream(self, stage: int, *more: int) -> np.random.Generator:

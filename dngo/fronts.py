@@ -39,6 +39,28 @@ def ranks(values: Array) -> Array:
     return np.asarray(pareto_rank(values), dtype=float)
 
 
+def order(values: Array) -> Rows:
+    """The place of each row of values (n, m) when few are to be kept: (n,), 0 first.
+
+    Fronts come one after another. Within a front the knee comes first, then always the row farthest from
+    all rows before it (an epsilon net, Schmucker et al. 2021, "Multi-objective asynchronous successive
+    halving"), so that its whole length is kept.
+    """
+    found, rank = np.zeros(len(values), dtype=np.intp), ranks(values)
+    place = 0
+    for one in np.unique(rank):
+        rows = np.flatnonzero(rank == one)
+        lowest, width = extent(values[rows])
+        u = (values[rows] - lowest) / width
+        gap, best = np.full(len(rows), np.inf), knee(values[rows])
+        for _ in rows:
+            found[rows[best]], place = place, place + 1
+            gap = np.minimum(gap, np.linalg.norm(u - u[best], axis=1))
+            gap[best] = -1.0
+            best = int(np.argmax(gap))
+    return found
+
+
 def hypervolume(values: Array, reference: Array) -> float:
     """The volume that values (n, m) dominate, down to the reference (m,)."""
     inside = values[np.all(values < reference, axis=1)]

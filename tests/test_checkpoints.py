@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,21 @@ def test_folders_are_bounded_and_those_of_promising_points_stay(tmp_path: Path, 
     left = {one.slot for one in points if found.of(one).exists()}
     # The one in flight stays; of those that may go on, the best third, and then the newest.
     assert left == {5} | {0: set(), 2: {0, 1}, 10: {0, 1, 2, 3, 4}}[keep]
+
+
+def test_of_several_objectives_the_folders_of_the_front_stay(tmp_path: Path) -> None:
+    found = checkpoints(tmp_path, keep=2, signs={"error": 1.0, "speed": -1.0})
+    points = [proposal(i, x=i / 10, epochs=3) for i in range(6)]
+    for one in points:
+        with found.held(one):
+            (found.of(one) / "state").write_text("much")
+    values = [(1.0, 5.0), (9.0, 1.0), (9.0, 1.0), (9.0, 1.0), (5.0, 9.0), (9.0, 1.0)]
+    outcomes = [
+        replace(ended(one, math.nan), objectives={"error": error, "speed": speed})
+        for one, (error, speed) in zip(points, values, strict=True)
+    ]
+    found.settle(points, outcomes, goes_on=lambda p: True, flying=[])
+    assert {one.slot for one in points if found.of(one).exists()} == {0, 4}
 
 
 def test_kills_lose_an_epoch_and_no_evaluation(tmp_path: Path) -> None:

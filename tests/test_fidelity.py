@@ -20,6 +20,7 @@ from dngo.acquisition.standing import Standing
 from dngo.config import load, validate
 from dngo.config.stop import Stop
 from dngo.errors import UserError
+from dngo.fronts import on_front
 from dngo.replay import replay
 from dngo.report.levels import said_at
 from dngo.report.live import status
@@ -28,6 +29,8 @@ from dngo.space import Space
 from dngo.space.ladder import Ladder
 from dngo.space.parameters import Float, Int, Parameter
 from dngo.study.ending import reached
+from dngo.surrogates.data import TargetScale
+from dngo.surrogates.model import Model
 
 SPACE: dict[str, Any] = {
     "x": {"type": "float", "low": 0, "high": 1},
@@ -101,7 +104,6 @@ def test_levels_end_at_the_highest() -> None:
             {"acquisition": {"kind": "successive_halving"}, "fidelity": None},
             "needs the section `fidelity`",
         ),
-        ({"objectives": {"a": {}, "b": {}}}, "so far works only with one objective"),
         ({"transfer": ["other.h5"]}, "so far works only without `fidelity`"),
         ({"space_constraints": ["x <= epochs"]}, "names the fidelity epochs"),
         (
@@ -139,9 +141,26 @@ def test_a_third_of_each_level_is_promoted_and_only_of_what_is_ok(ladder: Ladder
         y=np.array([1, 2, 3, 4, 5, 6, 7, 8, np.nan, 3, np.nan, 2]),
     )
     standing = Standing.of(ladder, history)
-    found = standing.halved(standing.y, 10)
+    found = standing.halved(standing.outcomes[:, :, 0], 10)
     # One in three at the second level; the three best of the first are all there already.
     assert [(standing.v[one.point, 0], one.level) for one in found] == [(0.3, 2)]
+
+
+def test_of_several_objectives_the_front_is_promoted_first_and_along_its_length(
+    ladder: Ladder,
+) -> None:
+    # The front is 0.1 to 0.5, along which the first falls as the second rises; the others are dominated.
+    first = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    a = np.array([0.0, 0.1, 0.25, 0.9, 1.0, 1.1, 1.2, 1.3, np.nan])
+    b = np.array([1.0, 0.9, 0.25, 0.1, 0.0, 1.1, 1.2, 1.3, np.nan])
+    history = History(
+        v=at(ladder, first, 0), y=np.where(np.isnan(a), np.nan, 0.0), objectives={"a": a, "b": b}
+    )
+    standing = Standing.of(ladder, history)
+    unknown = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {}, {})
+    found = standing.halved(standing.worth(unknown), 10)
+    # The knee, and then the ends: what is farthest from those that go on already.
+    assert {standing.v[one.point, 0] for one in found} == {0.3, 0.1, 0.5}
 
 
 # ---- studies ---------------------------------------------------------------------------------------
@@ -275,3 +294,73 @@ def test_a_target_is_reached_at_the_highest_fidelity_alone(session: dngo.Session
     assert said(best - 1e-6) == ""
     # Raised in mid-study, the highest has no evaluation yet: what was the best is none any more.
     assert said(best, high=81) == ""
+
+
+# ---- several objectives ----------------------------------------------------------------------------
+
+
+def two(x: float, a: float, epochs: int) -> dict[str, float]:
+    error = (x - 0.3) ** 2 + (a - 0.6) ** 2 + 0.3 * (1 + x) / epochs
+    return {"error": error, "size": 10 ** (3 * x + 0.1 / epochs)}
+
+
+@pytest.fixture(scope="module", params=["successive_halving", "mcei"])
+def of_two(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dngo.Session:
+    size = {"direction": "minimize", "scale": "log"}
+    session = dngo.create(
+        "two",
+        {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
+        folder=tmp_path_factory.mktemp(request.param),
+        objectives={"error": "minimize", "size": size},
+        fidelity={"parameter": "epochs", "low": 3, "high": 27},
+        acquisition={"kind": request.param},
+        surrogate="gp",
+        design={"size": 9},
+        batch_size=6,
+    )
+    return session.optimize(two, 9 + 4 * 6, workers=0, progress=False)
+
+
+def test_a_front_is_of_the_highest_fidelity(of_two: dngo.Session) -> None:
+    table, ladder = table_of(of_two)
+    assert len(set(ladder.space.keys(table.v))) == len(table)
+    top = np.flatnonzero(ladder.is_top(table.v))
+    values = np.column_stack([table.objectives["error"], table.objectives["size"]])
+    best = top[on_front(values[top])]
+    front = of_two.front()
+    assert set(front["id"]) == {table.id(int(row)) for row in best}
+    assert set(front["parameter_epochs"]) == {27}
+    found = status(of_two._engine)
+    assert {one["id"] for one in found["front"]["points"]} == set(front["id"])
+    text = summary(of_two._engine)
+    assert f"27: {len(top)}" in text and ("predicted at epochs 27" in text) == of_two.has_model
+    assert not of_two.has_model or "error 0." in text.split("predicted at")[1]
+
+
+def test_a_point_of_several_objectives_goes_from_level_to_level(of_two: dngo.Session) -> None:
+    table, ladder = table_of(of_two)
+    keys, level = ladder.points.keys(ladder.points.of_full(table.v)), ladder.level(table.v)
+    for key in set(keys):
+        own = level[[k == key for k in keys]].tolist()
+        assert own == list(range(own[0], own[0] + len(own)))
+    assert set(table.stage[level == 2]) == {"promotion"}
+
+
+def test_replay_of_several_objectives_gives_the_same_bits(of_two: dngo.Session) -> None:
+    for t in range(of_two._engine.merged()):
+        assert replay(of_two.path, t).verdict == "identical"
+
+
+def test_a_target_of_each_objective_waits_for_the_highest_fidelity(of_two: dngo.Session) -> None:
+    table, ladder = table_of(of_two)
+    records = of_two._engine
+    top = int(np.flatnonzero(ladder.is_top(table.v))[0])
+    for row in (top, 0):  # the first of the design is at the lowest level
+        wanted = {name: float(values[row]) for name, values in table.objectives.items()}
+        config = records.config.model_copy(update={"stop": Stop(target=wanted)})
+        said = reached(replace(records, config=config), records.header())
+        values = np.column_stack([table.objectives[name] for name in wanted])
+        good = (values <= list(wanted.values())).all(axis=1) & ladder.is_top(table.v)
+        assert bool(said) == good.any() and (row != top or "stop.target" in said)

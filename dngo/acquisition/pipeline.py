@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from dngo.acquisition.picks import Picks
 from dngo.acquisition.settings import Acquisition
 from dngo.acquisition.stages.promotion import Promotions
 from dngo.acquisition.standing import Standing
-from dngo.acquisition.state import BatchState
+from dngo.acquisition.state import BatchState, Stage
 from dngo.space import Space
 from dngo.space.ladder import Ladder
 from dngo.surrogates.model import Model
@@ -40,7 +41,7 @@ def propose_batch(
     study's first design, where a sequence that continues from batch to batch starts. There are fewer than
     `size` points only if a discrete space has no more. Raises ValueError if `size` is negative.
     """
-    plan = settings.stages_of_several() if history.objectives else settings.stages()
+    plan = _plan(settings, history)
     state = BatchState(
         model, space, history, size, settings.shared(), plan, rng, root=root, progress=progress
     )
@@ -63,7 +64,7 @@ def propose_on_ladder(
     If no new point is left, the other points are promoted.
 
     history and the result are of the whole space. New points are picked by what the model expects of them
-    at the highest level. `mean` and `std` are for the level at which each pick is evaluated.
+    at the highest level. Means and deviations are for the level at which each pick is evaluated.
     """
     standing = Standing.of(ladder, history)
     state = BatchState(
@@ -72,7 +73,7 @@ def propose_on_ladder(
         standing.at_top(model),
         size,
         settings.shared().model_copy(update={"replicates": "never"}),
-        [Promotions(), *settings.stages(), Promotions(others=True)],
+        [Promotions(), *_plan(settings, history), Promotions(others=True)],
         rng,
         root=root,
         progress=progress,
@@ -80,10 +81,11 @@ def propose_on_ladder(
     )
     picks = _picked(state)
     v = ladder.at(picks.v, standing.levels_of(picks.source))
-    mean, std = picks.mean, picks.std
-    if len(v) and not state.shared.is_baseline:
-        mean, std = model.predict(ladder.space.encode(v))
-    return replace(picks, v=v, mean=mean, std=std)
+    return replace(picks, v=v, **state.predicted(ladder.space.encode(v)))
+
+
+def _plan(settings: Acquisition, history: History) -> Sequence[Stage]:
+    return settings.stages_of_several() if history.objectives else settings.stages()
 
 
 def _picked(state: BatchState) -> Picks:

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from dngo.acquisition.history import History
+from dngo.fronts import order, ranks
 from dngo.rules import current
 from dngo.space.ladder import Ladder
 from dngo.surrogates.model import Model
@@ -35,7 +36,7 @@ class Standing:
     """The points of a history, in the order of their last rows.
 
     history: all rows, of the whole space. v: (p, k - 1) the points. last: (p,) the row of each one's
-    highest level. y: (p, levels) the best outcome at each level, minimised, NaN without; finished: whether
+    highest level. rows: (p, levels) that of the best outcome at each level, -1 without; finished: whether
     there is any outcome; highest: (p,) the highest level that is finished or under way.
     """
 
@@ -43,7 +44,7 @@ class Standing:
     history: History
     v: Array
     last: Rows
-    y: Array
+    rows: Rows
     finished: Mask
     highest: Rows
 
@@ -54,11 +55,12 @@ class Standing:
         numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
         point = np.array([numbers[key] for key in keys], dtype=int)
         shape = len(numbers), len(ladder.levels)
-        y, finished = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
+        rows, finished = np.full(shape, -1), np.zeros(shape, dtype=bool)
         last, best = np.zeros(shape[0], dtype=int), np.full(shape[0], -1)
         for row, (i, at) in enumerate(zip(point, level, strict=True)):
             finished[i, at] = True
-            y[i, at] = np.fmin(y[i, at], history.y[row])
+            known = np.inf if rows[i, at] < 0 else history.y[rows[i, at]]
+            rows[i, at] = row if history.y[row] < known else rows[i, at]
             # Which row stands for a point: one with an outcome before one without, then the one of
             # the highest level.
             rank = at + len(ladder.levels) * bool(np.isfinite(history.y[row]))
@@ -72,28 +74,54 @@ class Standing:
                 highest[numbers[key]] = max(highest[numbers[key]], at)
         order = np.argsort(last, kind="stable")
         v = ladder.points.of_full(history.v[last[order]]) if len(last) else history.v[:, 1:]
-        return cls(ladder, history, v, last[order], y[order], finished[order], highest[order])
+        return cls(ladder, history, v, last[order], rows[order], finished[order], highest[order])
+
+    @cached_property
+    def outcomes(self) -> Array:
+        """The best outcome at each level, a column for each objective, NaN without: (p, levels, m)."""
+        history = self.history
+        known = history.outcomes if history.objectives else history.y[:, None]
+        none = np.full((1, known.shape[1]), np.nan)
+        found: Array = np.concatenate([known, none])[self.rows]  # row -1 is the last
+        return found
 
     def expected(self, model: Model) -> Array:
-        """The objective at the highest level, as observed or as the model expects; NaN unknown: (p,)."""
-        found: Array = self.y[:, -1].copy()
-        rows = np.isnan(found) & np.isfinite(self.y).any(axis=1)
+        """The objectives at the highest level, as observed or as the model expects; NaN unknown: (p, m)."""
+        found = self.outcomes[:, -1].copy()
+        rows = (self.rows[:, -1] < 0) & (self.rows >= 0).any(axis=1)
         if rows.any() and model.knows_objective:
-            found[rows] = model.predict(self.ladder.points.encode(self.v[rows]))[0]
+            found[rows] = self._means(model, self.v[rows])
         return found
 
     def at_top(self, model: Model) -> History:
         """The points as a history of their own, in the space of points, with their `expected` values."""
-        old, last = self.history, self.last
+        old, last, values = self.history, self.last, self.expected(model)
+        ok, at_top = np.isfinite(values).all(axis=1), self.ladder.is_top(old.v[last])
+        y = np.full(len(last), np.nan)
+        y[ok] = ranks(values[ok]) if old.objectives else values[ok, 0]
+        ran = self.rows[:, -1] >= 0
         return History(
             v=self.v,
-            y=self.expected(model),
+            y=y,
             pending=self.pending,
             iteration=old.iteration[last],
             constraints={name: flags[last] for name, flags in old.constraints.items()},
-            noise=np.where(np.isfinite(self.y[:, -1]), old.noise[last], np.nan),
+            noise=np.where(ran, old.noise[last], np.nan),
+            # What broke a constraint at the highest level teaches too.
+            objectives={
+                name: np.where(ok, values[:, j], np.where(at_top, known[last], np.nan))
+                for j, (name, known) in enumerate(old.objectives.items())
+            },
+            noises={name: np.where(ran, noise[last], np.nan) for name, noise in old.noises.items()},
+            reference=old.reference,
             stage=old.stage[last],
         )
+
+    def _means(self, model: Model, v: Array) -> Array:
+        """What the model expects of points v (n, k - 1) at the highest level: (n, m)."""
+        x = self.ladder.points.encode(v)
+        each = [model.objectives[name] for name in self.history.objectives] or [model]
+        return np.column_stack([one.predict(x)[0] for one in each])
 
     @cached_property
     def pending(self) -> Array:
@@ -118,12 +146,19 @@ class Standing:
         """The values by which points at a level are compared, low ones first: (p, levels).
 
         They are what the model expects at the highest level, or, without a model, the outcomes at
-        the point's own level. NaN if there is neither.
+        the point's own level. Of several objectives they are places in the `order` of a level's points.
+        NaN if there is neither.
         """
-        if not model.knows_objective or not len(self.v):
-            return self.y
-        mean, _ = model.predict(self.ladder.points.encode(self.v))
-        found: Array = np.where(np.isfinite(self.y), mean[:, None], np.nan)
+        values = self.outcomes
+        if model.knows_objective and len(self.v):
+            means = self._means(model, self.v)[:, None]
+            values = np.where(np.isfinite(values).all(axis=2, keepdims=True), means, np.nan)
+        if not self.history.objectives:
+            return values[:, :, 0]
+        found = np.full(values.shape[:2], np.nan)
+        for level, own in enumerate(np.moveaxis(values, 1, 0)):
+            known = np.isfinite(own).all(axis=1)
+            found[known, level] = order(own[known])
         return found
 
     def halved(self, worth: Array, number: int, *, others: bool = False) -> list[Promotion]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -198,42 +198,38 @@ class BatchState:
         """The picks, with the model's predictions; a baseline asks no model."""
         q = len(self.picks)
         v = np.array([pick.v for pick in self.picks]).reshape(q, self.space.k)
-        mean, std, feasibility = np.full((3, q), np.nan)
+        x, feasibility = self.space.encode(v), np.full(q, np.nan)
         if q and not self.shared.is_baseline:
-            x = self.space.encode(v)
-            (mean, std), feasibility = self.model.predict(x), self.model.feasibility(x)
-        several = self._of_several(v)
+            feasibility = self.model.feasibility(x)
         other = np.array([pick.runner_up for pick in self.picks], dtype=float)
+        found = self.predicted(x)
+        if names := self.history.objectives:
+            none = np.full(len(names), np.nan)
+            aims = [none if pick.aim is None else pick.aim for pick in self.picks]
+            found["aims"] = np.reshape(aims, (q, len(names)))
         return Picks(
             v=v,
             value=np.array([pick.value for pick in self.picks], dtype=float),
-            mean=mean,
-            std=std,
             feasibility=feasibility,
             num_pending=self.history.num_pending + np.arange(q),
             runner_up=np.where(np.isfinite(other), other, np.nan),
             source=tuple(pick.source for pick in self.picks),
             stage=tuple(self.stages),
-            **several,
+            **found,
         )
 
-    def _of_several(self, v: Array) -> dict[str, Array]:
-        """The model's predictions of each of several objectives at picks v (q, k), and the picks' aims."""
-        names = list(self.history.objectives)
-        if not names:
-            return {}
-        found = np.full((2, len(names), len(v)), np.nan)
-        if len(v) and not self.shared.is_baseline:
-            x = self.space.encode(v)
-            found = np.array([self.model.objectives[name].predict(x) for name in names])
-            found = found.transpose(1, 0, 2)
-        none = np.full(len(names), np.nan)
-        aims = [none if pick.aim is None else pick.aim for pick in self.picks]
-        return {
-            "means": found[0].T,
-            "stds": found[1].T,
-            "aims": np.reshape(aims, (len(v), len(names))),
-        }
+    def predicted(self, x: Array) -> dict[str, Any]:
+        """The model's means and deviations at encoded picks x (q, d), by their names in `Picks`: of the
+        objective, and of each of several. A baseline asks no model."""
+        names, asks = list(self.history.objectives), len(x) and not self.shared.is_baseline
+        mean, std = self.model.predict(x) if asks else np.full((2, len(x)), np.nan)
+        found = {"mean": mean, "std": std}
+        if names:
+            each = np.full((2, len(x), len(names)), np.nan)
+            for j, name in enumerate(names if asks else ()):
+                each[:, :, j] = self.model.objectives[name].predict(x)
+            found |= {"means": each[0], "stds": each[1]}
+        return found
 
     def _condition(self, fantasies: Fantasies, v: Array) -> list[float]:
         if len(v) == 0:

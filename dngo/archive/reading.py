@@ -22,6 +22,7 @@ from dngo.batch import INVALID, RAN, STATUSES, TOLD, Batch, Context, Outcome, Pr
 from dngo.errors import AlteredArchive, UserError
 from dngo.redaction import each_text, redacted
 from dngo.space import Space
+from dngo.space.ladder import Ladder
 from dngo.storage import hdf5
 from dngo.storage.digest import digest_parameters
 from dngo.thresholds import Threshold
@@ -110,6 +111,14 @@ class Table:
         """Whether the objective, or each of several objectives, is known: (n,) bool."""
         known = [np.isfinite(values) for values in self.objectives.values()]
         return np.all(known, axis=0) if known else np.isfinite(self.objective)
+
+    def counting(self, ladder: Ladder | None = None) -> np.ndarray:
+        """Which rows may be the best, or on the front: (n,) bool.
+
+        These are the ok rows. In a study with a fidelity they are those at the highest level reached.
+        """
+        ok = (self.status == "ok") & self.has_objective
+        return ok if ladder is None else ladder.counts(self.v, ok)
 
     def of_objective(self, name: str) -> Table:
         """The same rows with one of several objectives as the only one."""

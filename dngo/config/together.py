@@ -293,11 +293,6 @@ def _check_range(config: Keys, section: Fidelity) -> None:
 
 def _check_supported(config: Keys, name: str) -> None:
     kind = config.acquisition.kind
-    if config.has_several:
-        raise Located(
-            ("fidelity",),
-            f"so far works only with one objective; with several, make {name} a fixed parameter",
-        )
     if config.transfer:
         raise Located(("transfer",), "so far works only without `fidelity`")
     if config.acquisition.is_baseline and not config.acquisition.needs_fidelity:

@@ -13,14 +13,17 @@ import contextlib
 import math
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dngo.batch import Outcome, Proposal
 from dngo.evaluation.chunk import Around
 from dngo.evaluation.supervision import StopSignal
+from dngo.fronts import order
 from dngo.storage.claim import Claim, describe
 from dngo.storage.digest import digest_parameters
 from dngo.storage.files import read_json, write_json
@@ -36,15 +39,15 @@ class Checkpoints:
     folder: where they are.
     fidelity: the parameter that is not a part of the point; empty: none.
     keep: how many folders stay.
-    share: the share of a level's points that may still be promoted. sign: -1 if large objectives
-    are good.
+    share: the share of a level's points that may still be promoted. signs: by the name of each objective
+    ("objective": the only one), -1 if large values are good.
     """
 
     folder: Path
     fidelity: str = ""
     keep: int = 100
     share: float = 1 / 3
-    sign: float = 1.0
+    signs: Mapping[str, float] = field(default_factory=lambda: {"objective": 1.0})
 
     def of(self, proposal: Proposal) -> Path:
         """The path of the folder of a proposal's point. The folder may not exist."""
@@ -104,7 +107,7 @@ class Checkpoints:
             if lost or (outcome.status == "ok" and goes_on(proposal)):
                 note = {
                     "level": proposal.parameters.get(self.fidelity),
-                    "objective": None if lost else self.sign * outcome.objective,
+                    "values": None if lost else self._values(outcome),
                     "at": [proposal.iteration, proposal.slot],
                 }
                 with contextlib.suppress(OSError):
@@ -121,16 +124,23 @@ class Checkpoints:
             for path in sorted(self.folder.iterdir())
             if path.is_dir() and path.name not in flown
         }
-        best: dict[Any, float] = {}
+        excess = max(len(notes) - self.keep, 0)
+        if not excess:
+            return []
+        promising: set[Path] = set()
         for level in {note["level"] for note in notes.values()}:
-            values = sorted(n["objective"] for n in notes.values() if n["level"] == level)
-            best[level] = values[max(math.ceil(len(values) * self.share) - 1, 0)]
+            own = [path for path, note in notes.items() if note["level"] == level]
+            known = [path for path in own if notes[path]["values"]]
+            places = order(np.array([notes[path]["values"] for path in known]))
+            most = math.ceil(len(own) * self.share)
+            promising |= {path for path, at in zip(known, places, strict=True) if at < most}
+        return sorted(notes, key=lambda path: (path in promising, notes[path]["at"]))[:excess]
 
-        def worth(path: Path) -> tuple[bool, list[int]]:
-            note = notes[path]
-            return note["objective"] <= best[note["level"]] < math.inf, note["at"]
-
-        return sorted(notes, key=worth)[: max(len(notes) - self.keep, 0)]
+    def _values(self, outcome: Outcome) -> list[float] | None:
+        """The objectives, minimised; None if one is unknown."""
+        known = outcome.objectives or {"objective": outcome.objective}
+        found = [sign * known.get(name, math.nan) for name, sign in self.signs.items()]
+        return found if all(map(math.isfinite, found)) else None
 
 
 @dataclass(frozen=True)
@@ -151,10 +161,12 @@ def _beside(path: Path, ending: str) -> Path:
 
 def _note(path: Path) -> dict[str, Any]:
     """How far a folder's point has come, by its note; without a note this is unknown."""
-    found: dict[str, Any] = {"level": None, "objective": math.inf, "at": [-1, -1]}
+    found: dict[str, Any] = {"level": None, "values": None, "at": [-1, -1]}
     with contextlib.suppress(OSError, ValueError):
         found |= read_json(_beside(path, "json"))
-    return found | ({"objective": math.inf} if found["objective"] is None else {})
+    if found.get("objective") is not None:  # a note of 0.3.0 or earlier has one value
+        found["values"] = [found["objective"]]
+    return found
 
 
 def _remove(path: Path) -> None:

@@ -146,7 +146,8 @@ class View:
             None if (r := named[n].get("reference")) is None else float(one.inward(np.array(r)))
             for n, one in units.items()
         ]
-        found = Front(units, own_values(self.table, units), self.table.iteration, given)
+        own = own_values(self.table, units, self.ladder)
+        found = Front(units, own, self.table.iteration, given)
         return found.without_noise(self.path, self.table.noises, self.table.x)
 
     def __len__(self) -> int:
@@ -188,7 +189,7 @@ class View:
     @cached_property
     def counts(self) -> np.ndarray:
         """(n,) bool: the ok rows; with a fidelity, only those at the highest level reached."""
-        return self.ok if self.ladder is None else self.ladder.counts(self.table.v, self.ok)
+        return self.table.counting(self.ladder)
 
     @cached_property
     def expected(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -58,9 +58,12 @@ def judged(study: Study, merged: int) -> dict[str, Any]:
     """What archived batches were expected to gain, and what they gained; empty without a statement.
 
     batches: how many stated it. expected, gained: their sums, in units of the objective, as a
-    factor on a logarithmic scale, or in units of the hypervolume.
+    factor on a logarithmic scale, or in units of the hypervolume. With a fidelity, a batch gains only once
+    its points are at the highest level.
     """
-    stated = {}
+    stated: dict[int, float] = {}
+    if study.config.ladder is not None:
+        return {}
     for t in range(max(merged - MOST_JUDGED, 1), merged):
         said = json.loads(archive.iteration_attributes(study.archive, t).get("outlook", "{}"))
         key = "gain" if study.config.has_several else "batch"
@@ -84,8 +87,7 @@ def _best_by_iteration(study: Study, merged: int) -> np.ndarray:
     table = study.table(merged)
     if study.config.has_several:
         return np.array(Front.of(study.archive, table, study.config).volumes)
-    ladder, ok = study.config.ladder, table.status == "ok"
-    counts = ok if ladder is None else ladder.counts(table.v, ok)
+    counts = table.counting(study.config.ladder)
     y = inward.units(study.config).inward(np.where(counts, table.objective, np.nan))
     best = np.full(merged, np.nan)
     for t in range(merged):

@@ -15,6 +15,7 @@ from dngo import archive, inward
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.fronts import derived_reference, hypervolume, hypervolumes, knee, on_front, preferred
+from dngo.space.ladder import Ladder
 from dngo.storage.text import number_in
 from dngo.types import Array, Rows
 from dngo.units import Units, units_of
@@ -22,7 +23,8 @@ from dngo.units import Units, units_of
 
 @dataclass(frozen=True)
 class Front:
-    """The ok outcomes that no other outcome dominates, in the order of the first objective.
+    """The ok outcomes that no other outcome dominates, in the order of the first objective. In a study
+    with a fidelity those at the highest level reached count.
 
     units: of the objectives, by name in order. Hypervolumes are of values in the models' units.
     own: (n, m) of all outcomes, in the objectives' own units, NaN unless ok; of noisy ones the means
@@ -40,7 +42,7 @@ class Front:
     @classmethod
     def of(cls, path: Path, table: archive.Table, config: Config) -> Front:
         """The front of an archive's rows."""
-        own = own_values(table, config.directions)
+        own = own_values(table, config.directions, config.ladder)
         front = cls(inward.each(config), own, table.iteration, inward.references(config))
         return front.without_noise(path, table.noises, table.x)
 
@@ -163,10 +165,11 @@ class Front:
         }
 
 
-def own_values(table: archive.Table, names: Iterable[str]) -> Array:
-    """Several objectives in their own units: (n, m), a column for each of `names`, NaN unless ok."""
+def own_values(table: archive.Table, names: Iterable[str], ladder: Ladder | None = None) -> Array:
+    """Several objectives in their own units: (n, m), a column for each of `names`, NaN unless the row may
+    be on the front."""
     values = np.column_stack([table.objectives[name] for name in names])
-    return np.where((table.status == "ok")[:, None], values, np.nan)
+    return np.where(table.counting(ladder)[:, None], values, np.nan)
 
 
 def volume_of(values: Array, reference: Array) -> float:

@@ -190,7 +190,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
         times = {name: file["outcomes"][name][:n] for name in ("started", "finished")}
         message = archive.words(file["outcomes/message"], n)
     sign = inward.sign(study.config)
-    values = np.where(table.status == "ok", sign * table.objective, np.nan)
+    values = np.where(table.counting(study.config.ladder), sign * table.objective, np.nan)
     best, units = np.fmin.accumulate(values), inward.units(study.config)
     several = study.config.has_several
     volumes = Front.of(study.archive, table, study.config).volumes if several else []
@@ -341,8 +341,7 @@ def regret(study: Study, table: archive.Table) -> dict[str, float]:
     minimum: of the best evaluation, Q_n; cumulative: the sum over all, R_n; average: R_n / n. Only
     ok evaluations count, since the others have no value.
     """
-    ok, ladder = table.status == "ok", study.config.ladder
-    values = table.objective[ok if ladder is None else ladder.counts(table.v, ok)]
+    values = table.objective[table.counting(study.config.ladder)]
     if study.config.optimum is None or len(values) == 0:
         return {}
     lost = inward.sign(study.config) * (values - study.config.optimum)

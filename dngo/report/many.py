@@ -173,7 +173,7 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> ListedStudy:
     with archive.reading(place):
         data, table = status(study), study.table()
     minimise = inward.sign(study.config) > 0
-    values = np.where(table.status == "ok", table.objective, np.nan)
+    values = np.where(table.counting(study.config.ladder), table.objective, np.nan)
     course = (np.fmin if minimise else np.fmax).accumulate(values)
     best = f"{data['best']['objective']:.6g}" if data["best"] else ""
     if study.config.has_several:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from dngo.fronts import order
 from dngo.report.best import LIKELY
 from dngo.report.data import View
 
@@ -26,15 +25,23 @@ def expected(view: View) -> list[str]:
     if not rows:
         return []
     x = points.encode(points.of_full(view.table.v[rows]))
-    mean, std = view.units.outward(*model.predict(x))
-    order: Sequence[int] = np.argsort(view.sign * mean, kind="stable")[:MOST].tolist()
+    units = view.front.units if view.has_several else {"": view.units}
+    means, stds = np.empty((2, len(rows), len(units)))
+    for j, (name, own) in enumerate(units.items()):
+        means[:, j], stds[:, j] = own.outward(*(model.objectives.get(name) or model).predict(x))
+    inward = np.column_stack([own.inward(means[:, j]) for j, own in enumerate(units.values())])
+
+    def said(i: int) -> str:
+        parts = zip(units.items(), means[i].tolist(), stds[i].tolist(), strict=True)
+        return ", ".join(f"{n} {m:.6g} {own.margin(m, s)}".strip() for (n, own), m, s in parts)
+
     lines = [
         f"predicted at {ladder.name} {ladder.text(ladder.top)}, the best of {len(rows)} points:"
     ]
     return lines + [
         f"  proposal {view.id(rows[i])}, evaluated at {ladder.text(max(int(level[rows[i]]), 0))}: "
-        f"{mean[i]:.6g} {view.units.margin(float(mean[i]), float(std[i]))} (95 %)"
-        for i in order
+        f"{said(i)} (95 %)"
+        for i in np.argsort(order(inward), kind="stable")[:MOST].tolist()
     ]
 
 

@@ -47,9 +47,9 @@ class Sobol(Acquisition, json_schema_extra=NAMED):
 
 class SuccessiveHalving(Acquisition, json_schema_extra=NAMED):
     """A baseline for studies with `fidelity`: uniform points, the best of each level promoted (asynchronous
-    successive halving, Li et al. 2020)."""
+    successive halving, Li et al. 2020; of several objectives, Schmucker et al. 2021)."""
 
-    is_baseline, needs_fidelity = True, True
+    is_baseline, needs_fidelity, takes_several = True, True, True
     kind: Literal["successive_halving"] = "successive_halving"
 
     def stages(self) -> Sequence[Stage]:

@@ -47,11 +47,13 @@ def reached(records: Records, header: archive.Header | None) -> str:
 
 def _all_reached(records: Records, target: dict[str, float]) -> str:
     """A text with the first point that reaches the target of every objective; empty without one."""
-    table, named = records.table(), sorted(target)
+    table, named, ladder = records.table(), sorted(target), records.config.ladder
     signs = np.array([sign_of(records.config.directions[name]) for name in named])
     values = np.column_stack([table.objectives[name] for name in named])
     wanted = np.array([target[name] for name in named])
     good = (table.status == "ok") & (signs * values <= signs * wanted).all(axis=1)
+    if ladder is not None:
+        good &= ladder.is_top(table.v)
     if not good.any():
         return ""
     row = int(good.argmax())

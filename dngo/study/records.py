@@ -18,6 +18,7 @@ from dngo.batch import Batch, Outcome, Proposal, find_outcome, read_outcomes
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.evaluation.checkpoints import Checkpoints
+from dngo.fronts import sign_of
 from dngo.outcomes import clashes
 from dngo.space import Space
 from dngo.space.ladder import Ladder
@@ -187,13 +188,14 @@ class Records:
     @property
     def checkpoints(self) -> Checkpoints:
         """The folders that follow points from fidelity to fidelity."""
-        section = self.config.fidelity
+        section, config = self.config.fidelity, self.config
+        directions = config.directions if config.has_several else {"objective": config.direction}
         return Checkpoints(
             self.paths.folder / "checkpoints",
             fidelity=section.parameter if section else "",
             keep=self.config.checkpoints.keep,
             share=1 / section.factor if section else 1.0,
-            sign=-1.0 if self.config.objective.direction == "maximize" else 1.0,
+            signs={name: sign_of(one) for name, one in directions.items()},
         )
 
 
@@ -212,10 +214,7 @@ def best_row(table: Table, direction: str, ladder: Ladder | None = None) -> int 
 
     ladder: for a study with a fidelity; its best row is the best at the highest level reached.
     """
-    ok = (table.status == "ok") & np.isfinite(table.objective)
-    if ladder is not None:
-        ok = ladder.counts(table.v, ok)
-    objective = np.where(ok, table.objective, np.nan)
+    objective = np.where(table.counting(ladder), table.objective, np.nan)
     if np.isnan(objective).all():
         return None
     return int(np.nanargmin(objective) if direction == "minimize" else np.nanargmax(objective))

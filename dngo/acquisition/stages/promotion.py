@@ -30,7 +30,8 @@ class Promotions:
             return
         chosen = standing.halved(standing.worth(state.model), number, others=self.others)
         v = standing.v[[one.point for one in chosen]]
-        asks = state.has_outcome and not state.shared.is_baseline
+        several = bool(state.history.objectives)  # no single improvement to state
+        asks = state.has_outcome and not state.shared.is_baseline and not several
         values = state.make_pending(v) if asks else [np.nan] * len(v)
         for point, one, value in zip(v, chosen, values, strict=True):
             yield Pick(point, value, f"{PROMOTED}:{one.level}")

@@ -20,6 +20,7 @@ from dngo.surrogates.model import Model
 from dngo.types import Array, Mask, Rows
 
 LOCAL = "local:"  # prefix of the sources of points near the best ones
+IN_BOX = "front:box"  # the source of points near the front
 PROMOTED = "promoted"  # the source of a promotion; the number of its level follows a colon
 
 
@@ -132,12 +133,14 @@ class Standing:
     def levels_of(self, sources: Sequence[str]) -> Rows:
         """The level at which each pick is evaluated, by its source: (q,).
 
-        A new point starts at the lowest level. Near the best points it starts at the second level,
-        because there the lowest level can hardly tell points apart.
+        A new point starts at the lowest level. Near the best points and the front it starts at the second
+        level, because there the lowest level can hardly tell points apart.
         """
         promoted, near = f"{PROMOTED}:", min(current().fidelity.near, self.ladder.top)
         found = [
-            int(s.removeprefix(promoted)) if s.startswith(promoted) else near * s.startswith(LOCAL)
+            int(s.removeprefix(promoted))
+            if s.startswith(promoted)
+            else near * s.startswith((LOCAL, IN_BOX))
             for s in sources
         ]
         return np.array(found, dtype=int)
@@ -161,13 +164,16 @@ class Standing:
             found[known, level] = order(own[known])
         return found
 
-    def halved(self, worth: Array, number: int, *, others: bool = False) -> list[Promotion]:
+    def halved(
+        self, worth: Array, number: int, *, others: bool = False, counted: bool = False
+    ) -> list[Promotion]:
         """At most `number` promotions by asynchronous successive halving, those to the highest level first.
 
         worth: (p, levels) values by which points at a level are compared, low ones first; NaN: never.
         Of all points finished at a level, the best 1 / factor are promoted (the ladder's factor).
         Points that are already higher up, or on their way there, are left out. others: whether the other
-        points are promoted instead.
+        points are promoted instead. counted: whether these count among the best 1 / factor, also where they
+        no longer are. A model thinks anew of all points after each batch, and so twice as many went on.
         """
         found: list[Promotion] = []
         for level in reversed(range(self.ladder.top)):
@@ -175,6 +181,9 @@ class Standing:
             order = np.argsort(worth[:, level], kind="stable")
             order = order[count:] if others else order[:count]
             known = order[np.isfinite(worth[order, level]) & (self.highest[order] == level)]
+            if counted and not others:
+                gone = np.sum(self.finished[:, level] & (self.highest > level))
+                known = known[: max(count - int(gone), 0)]
             found += [Promotion(int(i), level + 1) for i in known]
         return found[:number]
 

@@ -24,6 +24,7 @@ from dngo.acquisition.allocation import least_block
 from dngo.acquisition.feasibility import least_of_draws
 from dngo.acquisition.front import Aims, Boxes, Searched, course, everywhere
 from dngo.acquisition.picks import Pick
+from dngo.acquisition.standing import IN_BOX
 from dngo.acquisition.state import BatchState
 from dngo.fronts import hypervolume, on_front
 from dngo.rules import current
@@ -78,11 +79,11 @@ class AlongFront:
             for c, of_corner, edge in groups:
                 rows = np.flatnonzero(local & of_corner & (least == edge))
                 if len(rows):
-                    yield from picked(rows, c, boxes.search, "box")
+                    yield from picked(rows, c, boxes.search, IN_BOX)
         # Also the picks for which the boxes had no room.
         for c, of_corner, edge in groups:
             open_ = of_corner & (least == edge) & np.isin(np.arange(number), list(left))
-            yield from picked(np.flatnonzero(open_), c, partial(everywhere, state), "space")
+            yield from picked(np.flatnonzero(open_), c, partial(everywhere, state), "front:space")
         yield from _rest(state, ray[sorted(left)])
 
 
@@ -179,7 +180,7 @@ def _followed(
                     hoped.add(some.outcomes[f])
                 left.remove(row if hoped else int(rows[i]))
                 value, aim = -float(some.values[f, j]), ray[i] / ray[i].sum()
-                yield Pick(some.points[f, j], value, f"front:{where}", aim=aim)
+                yield Pick(some.points[f, j], value, where, aim=aim)
             if j is not None or not hoped:
                 break
 

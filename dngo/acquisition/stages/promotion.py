@@ -28,7 +28,12 @@ class Promotions:
         standing = state.standing
         if standing is None:
             return
-        chosen = standing.halved(standing.worth(state.model), number, others=self.others)
+        chosen = standing.halved(
+            standing.worth(state.model),
+            number,
+            others=self.others,
+            counted=state.model.knows_objective,
+        )
         v = standing.v[[one.point for one in chosen]]
         several = bool(state.history.objectives)  # no single improvement to state
         asks = state.has_outcome and not state.shared.is_baseline and not several

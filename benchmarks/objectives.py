@@ -95,6 +95,34 @@ def friedman(u: Array) -> Array:
     return waves + 10 * u[:, 3] + 5 * u[:, 4]
 
 
+def camel(u: Array) -> Array:
+    """The three-hump camel from -2 to 3, so that the middle of the cube is not its minimum."""
+    a, b = (5 * u - 2).T
+    return 2 * a**2 - 1.05 * a**4 + a**6 / 6 + a * b + b**2
+
+
+def franke(u: Array) -> Array:
+    a, b = 9 * u.T
+    hills = 0.75 * np.exp(-((a - 2) ** 2 + (b - 2) ** 2) / 4)
+    hills += 0.75 * np.exp(-((a + 1) ** 2) / 49 - (b + 1) / 10)
+    hills += 0.5 * np.exp(-((a - 7) ** 2 + (b - 3) ** 2) / 4)
+    return hills - 0.2 * np.exp(-((a - 4) ** 2) - (b - 7) ** 2)
+
+
+def ishigami(u: Array) -> Array:
+    a, b, c = np.pi * (2 * u - 1).T
+    return np.sin(a) + 7 * np.sin(b) ** 2 + 0.1 * c**4 * np.sin(a)
+
+
+def otl(u: Array) -> Array:
+    """The midpoint voltage of an amplifier without an output transformer, of six inputs."""
+    low, high = np.array([(50, 150), (25, 70), (0.5, 3), (1.2, 2.5), (0.25, 1.2), (50, 300)]).T
+    b1, b2, f, c1, c2, beta = (low + (high - low) * u).T
+    gain = beta * (c2 + 9)
+    volts = (12 * b2 / (b1 + b2) + 0.74) * gain / (gain + f) + 11.35 * f / (gain + f)
+    return volts + 0.74 * f * gain / ((gain + f) * c1)
+
+
 def logistic_regression(u: Array) -> Array:
     """Error on held-out digits, in percent, of softmax regression by minibatch SGD.
 

@@ -18,6 +18,7 @@ from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
 from dngo.replay import replay
+from dngo.report.best import function_at
 from dngo.space import Space
 from dngo.space.parameters import Int
 from dngo.study import Study
@@ -79,6 +80,23 @@ def test_places_are_inside_and_the_mean_of_a_linear_function_is_exact() -> None:
     assert wavering.mean(3.0 * places[:, 1])[0] == pytest.approx(1.2)
     square = wavering.mean(places[:8, 1] ** 2)[0]
     assert square == pytest.approx(0.4**2 + WITHIN**2 / 3, rel=0.05)
+
+
+def test_an_outcome_that_the_model_has_not_learnt_counts_where_inputs_waver() -> None:
+    v = design(SPACE, 12, rng=np.random.default_rng(1), exclude=np.empty((0, 2)))
+    data = TrainingData(x=SPACE.encode(v), y=f(v), constraints={"completed": np.ones(len(v))})
+    model = fit_model(data, PROCESS, rng=np.random.default_rng(1))
+    new = np.array([[0.1, 0.9], [0.5, 0.4]])
+    x, y = SPACE.encode(new), f(new) - [1.0, np.nan]  # the second is unknown
+
+    def expected(within: float, y: np.ndarray) -> np.ndarray:
+        config = {"acquisition": {"within": {"x0": within}}}
+        return np.array(function_at(model, SPACE, config, x, new, y))
+
+    assert expected(1e-9, y) == pytest.approx(np.array(model.function(x, y)), rel=1e-5)
+    before, after = expected(0.1, np.full(2, np.nan)), expected(0.1, y)
+    assert after[0, 0] < before[0, 0] - 0.1 and after[1, 0] < before[1, 0]
+    assert (after[:, 1] == before[:, 1]).all()
 
 
 def test_a_whole_study_replays_and_its_best_point_by_the_model_is_the_robust_one(

@@ -17,7 +17,7 @@ from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.redaction import redacted
 from dngo.report.best import LIKELY, function_at, may_differ, waver
-from dngo.report.front import Front, own_values
+from dngo.report.front import Front
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
 from dngo.space import Column, Space
@@ -146,9 +146,7 @@ class View:
             None if (r := named[n].get("reference")) is None else float(one.inward(np.array(r)))
             for n, one in units.items()
         ]
-        own = own_values(self.table, units, self.ladder)
-        found = Front(units, own, self.table.iteration, given)
-        return found.without_noise(self.path, self.table.noises, self.table.x)
+        return Front.among(self.path, self.table, units, given, self.ladder)
 
     def __len__(self) -> int:
         return len(self.table)

@@ -30,7 +30,8 @@ class Front:
     own: (n, m) of all outcomes, in the objectives' own units, NaN unless ok; of noisy ones the means
     (`without_noise`).
     batch: (n,) the iteration of each outcome.
-    given: the user's references, in the models' units.
+    given: the user's references, in the models' units. lower: like `own`, of the levels of a fidelity that
+    do not count; hypervolumes reach down to their first batch.
     """
 
     units: Mapping[str, Units]
@@ -38,13 +39,29 @@ class Front:
     batch: Rows
     given: Sequence[float | None]
     by: Literal["observed", "model"] = "observed"
+    lower: Array | None = None
 
     @classmethod
     def of(cls, path: Path, table: archive.Table, config: Config) -> Front:
         """The front of an archive's rows."""
-        own = own_values(table, config.directions, config.ladder)
-        front = cls(inward.each(config), own, table.iteration, inward.references(config))
-        return front.without_noise(path, table.noises, table.x)
+        units, given = inward.each(config), inward.references(config)
+        return cls.among(path, table, units, given, config.ladder)
+
+    @classmethod
+    def among(
+        cls,
+        path: Path,
+        table: archive.Table,
+        units: Mapping[str, Units],
+        given: Sequence[float | None],
+        ladder: Ladder | None,
+    ) -> Front:
+        """The front of rows. path: of the archive; ladder: of a fidelity."""
+        own, lower = own_values(table, units, ladder), None
+        if ladder is not None:
+            lower = np.where(np.isfinite(own), np.nan, own_values(table, units))
+        found = cls(units, own, table.iteration, given, lower=lower)
+        return found.without_noise(path, table.noises, table.x)
 
     def without_noise(self, path: Path, noises: Mapping[str, Array], x: Array) -> Front:
         """The front of the latest model's means, if noise is reported and a model is there.
@@ -78,9 +95,11 @@ class Front:
     @cached_property
     def values(self) -> Array:
         """(n, m) of all outcomes, minimised, NaN unless ok."""
-        return np.column_stack(
-            [one.inward(self.own[:, j]) for j, one in enumerate(self.units.values())]
-        )
+        return self._inward(self.own)
+
+    def _inward(self, own: Array) -> Array:
+        each = enumerate(self.units.values())
+        return np.column_stack([one.inward(own[:, j]) for j, one in each])
 
     @cached_property
     def rows(self) -> Rows:
@@ -98,7 +117,11 @@ class Front:
     @cached_property
     def least(self) -> Array:
         """The worst values of interest, minimised: (m,). NaN as long as no outcome is ok."""
-        return derived_reference(self.values, self.batch, self.given)
+        found = derived_reference(self.values, self.batch, self.given)
+        if self.lower is None or not len(self.rows):
+            return found
+        # The first points at the highest level are good ones, and no measure of what is bad.
+        return np.fmax(found, derived_reference(self._inward(self.lower), self.batch, self.given))
 
     @property
     def reference(self) -> dict[str, float]:

@@ -172,8 +172,9 @@ class Standing:
         worth: (p, levels) values by which points at a level are compared, low ones first; NaN: never.
         Of all points finished at a level, the best 1 / factor are promoted (the ladder's factor).
         Points that are already higher up, or on their way there, are left out. others: whether the other
-        points are promoted instead. counted: whether these count among the best 1 / factor, also where they
-        no longer are. A model thinks anew of all points after each batch, and so twice as many went on.
+        points are promoted instead. counted: whether points that went on count among the best 1 / factor,
+        also where they are no longer among them. A model thinks anew of all points after each batch, and
+        without this half of them went on.
         """
         found: list[Promotion] = []
         for level in reversed(range(self.ladder.top)):

@@ -97,7 +97,8 @@ def function_at(
     mean, std = (wavering.mean(one) for one in model.function(places, np.full(len(places), np.nan)))
     # What an outcome teaches about its own point holds for the places near it as well.
     before, after = model.function(x, np.full(len(x), np.nan)), model.function(x, y)
-    return mean + after[0] - before[0], std * after[1] / np.maximum(before[1], 1e-300)
+    narrower = np.divide(after[1], before[1], out=np.ones(len(x)), where=before[1] > 0)
+    return mean + after[0] - before[0], std * narrower
 
 
 def escape(value: Any) -> str:

@@ -176,6 +176,14 @@ def objective(x: float, a: float, epochs: int) -> float:
     return float((x - 0.3) ** 2 + (a - 0.6) ** 2 + 0.3 * (1 + x) / epochs)
 
 
+SMALL: dict[str, Any] = {
+    "fidelity": {"parameter": "epochs", "low": 3, "high": 27},
+    "surrogate": "gp",
+    "design": {"size": 9},
+    "batch_size": 6,
+}
+
+
 @pytest.fixture(scope="module", params=["successive_halving", "mcei"])
 def session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -184,11 +192,8 @@ def session(
         "s",
         {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
         folder=tmp_path_factory.mktemp(request.param),
-        fidelity={"parameter": "epochs", "low": 3, "high": 27},
         acquisition={"kind": request.param},
-        surrogate="gp",
-        design={"size": 9},
-        batch_size=6,
+        **SMALL,
     )
     return session.optimize(objective, 9 + 4 * 6, workers=0, progress=False)
 
@@ -318,11 +323,8 @@ def of_two(
         {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
         folder=tmp_path_factory.mktemp(request.param),
         objectives={"error": "minimize", "size": size},
-        fidelity={"parameter": "epochs", "low": 3, "high": 27},
         acquisition={"kind": request.param},
-        surrogate="gp",
-        design={"size": 9},
-        batch_size=6,
+        **SMALL,
     )
     return session.optimize(two, 9 + 4 * 6, workers=0, progress=False)
 
@@ -363,12 +365,18 @@ def test_replay_of_several_objectives_gives_the_same_bits(of_two: dngo.Session) 
 
 def test_a_target_of_each_objective_waits_for_the_highest_fidelity(of_two: dngo.Session) -> None:
     table, ladder = table_of(of_two)
-    records = of_two._engine
+    records, section = of_two._engine, of_two.config.fidelity
+    assert section is not None
     top = int(np.flatnonzero(ladder.is_top(table.v))[0])
-    for row in (top, 0):  # the first of the design is at the lowest level
-        wanted = {name: float(values[row]) for name, values in table.objectives.items()}
-        config = records.config.model_copy(update={"stop": Stop(target=wanted)})
-        said = reached(replace(records, config=config), records.header())
-        values = np.column_stack([table.objectives[name] for name in wanted])
-        good = (values <= list(wanted.values())).all(axis=1) & ladder.is_top(table.v)
-        assert bool(said) == good.any() and (row != top or "stop.target" in said)
+    wanted = {name: float(values[top]) for name, values in table.objectives.items()}
+
+    def said(high: float) -> str:
+        update = {
+            "stop": Stop(target=wanted),
+            "fidelity": section.model_copy(update={"high": high}),
+        }
+        changed = replace(records, config=records.config.model_copy(update=update))
+        return reached(changed, changed.header())
+
+    assert "stop.target" in said(27.0)
+    assert said(81.0) == ""

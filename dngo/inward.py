@@ -105,15 +105,14 @@ def training_data(
     config: Config,
     cost: np.ndarray | None = None,
     earlier: Sequence[transfer.Earlier] = (),
-    stopped: np.ndarray | None = None,
+    stopped: Mapping[str, np.ndarray] = {},
 ) -> TrainingData:
     """The training data from an archive's rows. Rows with an objective teach the objective. All
     rows with a known outcome teach the constraints.
 
     cost: (n,) the cost of each evaluation, NaN if unknown; it is learnt if the objective ran.
     earlier: evaluations of earlier studies, already with the sign that is minimised.
-    stopped: (n,) the predicted ends of evaluations that were stopped early, minimised, NaN for all
-    others.
+    stopped: as from `ends`.
     """
     from dngo.surrogates import EarlierTask, TrainingData
 
@@ -123,8 +122,12 @@ def training_data(
     completed = np.where(silent, np.nan, ran(table).astype(float))
     seen, several = units(config), minimised(table, config, ran(table, INVALID))
     y = np.where(ran(table, INVALID), seen.inward(table.objective), np.nan)
-    if stopped is not None:
-        y = np.where(np.isnan(stopped), y, seen.inward(seen.sign * stopped))
+    if "objective" in stopped:
+        y = _with_ends(y, stopped["objective"], seen)
+    known = {
+        n: _with_ends(v, stopped[n], each(config)[n]) if n in stopped else v
+        for n, v in several.items()
+    }
     return TrainingData(
         x=table.x,
         y=y,
@@ -142,7 +145,7 @@ def training_data(
             name: tuple(EarlierTask(*e.numbers[name]) for e in earlier if name in e.numbers)
             for name in table.numbers
         },
-        objectives=several,
+        objectives=known,
         noises=noises(table, config),
         earlier_objectives={
             name: _earlier(
@@ -151,6 +154,10 @@ def training_data(
             for name, one in each(config).items()
         },
     )
+
+
+def _with_ends(y: np.ndarray, ends: np.ndarray, seen: Units) -> np.ndarray:
+    return np.where(np.isnan(ends), y, seen.inward(seen.sign * ends))
 
 
 def _earlier(
@@ -163,23 +170,29 @@ def _earlier(
     return tuple(EarlierTask(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in found)
 
 
-def ends(path: Path, table: archive.Table, config: Config, iterations: int) -> np.ndarray | None:
-    """The predicted final values of evaluations that were stopped early; None if no evaluation was
-    stopped."""
+def ends(
+    path: Path, table: archive.Table, config: Config, iterations: int
+) -> dict[str, np.ndarray]:
+    """The predicted final values of evaluations that were stopped early, minimised: (n,), NaN for all
+    others, by the objective's name, `objective` for the only one. Empty if none was stopped."""
     stopped = table.status == STOPPED
-    if not stopped.any() or config.has_several:
-        return None
+    if not stopped.any():
+        return {}
     curves = archive.read_curves(path, iterations)
     curves += [Curve()] * (len(table) - len(curves))  # of outcomes from elsewhere
-    y = np.where(ran(table), sign(config) * table.objective, np.nan)
-    if config.ladder is None:
-        return predicted(curves, y, stopped, sign(config))
-    # Final values can be compared only between evaluations that run to the same level.
-    level, found = config.ladder.level(table.v), np.full(len(table), np.nan)
-    for one in np.unique(level[stopped]):
-        own = level == one
-        ends = predicted(curves, np.where(own, y, np.nan), stopped & own, sign(config))
-        found = np.where(own, ends, found)
+    level = np.zeros(len(table)) if config.ladder is None else config.ladder.level(table.v)
+    aims = {n: (one.sign, table.objectives[n]) for n, one in each(config).items()}
+    found = {}
+    for j, (name, (sense, values)) in enumerate(
+        (aims or {"objective": (sign(config), table.objective)}).items()
+    ):
+        y, own = np.where(ran(table), sense * values, np.nan), [c.of_objective(j) for c in curves]
+        found[name] = np.full(len(table), np.nan)
+        # Final values can be compared only between evaluations that run to the same level.
+        for one in np.unique(level[stopped]):
+            there = level == one
+            at = predicted(own, np.where(there, y, np.nan), stopped & there, sense)
+            found[name] = np.where(there, at, found[name])
     return found
 
 

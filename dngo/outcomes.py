@@ -26,8 +26,8 @@ OF_FAILED = (*REPORTED, "status")  # and what is said of a report whose program 
 SEVERAL = "objectives"  # instead of the first, if there are several
 NAMES = (*REPORTED, "duration", "started", "finished", "status", "message")
 # Prefixes of an objective's name in the columns of a table, for its value, noise, prediction at the
-# pick, and weight in the pick.
-OF_OBJECTIVES = ("objective", "noise", "mean", "std", "aim")
+# pick, weight in the pick, and last value of its progress.
+OF_OBJECTIVES = ("objective", "noise", "mean", "std", "aim", "last_value")
 MAX_MESSAGE = 500
 EARLIEST, LATEST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1980, 2100))
 

@@ -24,11 +24,16 @@ def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = No
     """Report the current step of the evaluation, and its objective there.
 
     step: a number that increases, such as the epoch.
-    value: in the objective's units; NaN if it diverged.
+    value: in the objective's units; NaN if it diverged. Of several objectives a mapping,
+    {"error": 0.31, "size": 5}.
     constraints: the study's constraints that are known now, by name: numbers, true or false.
     Raises TypeError, ValueError for a step or a value that is not a number.
     """
-    line: dict[str, Any] = {"step": float(step), "objective": float(value)}
+    line: dict[str, Any] = {"step": float(step)}
+    if isinstance(value, Mapping):
+        line["objectives"] = {str(name): float(each) for name, each in value.items()}
+    else:
+        line["objective"] = float(value)
     if constraints:
         line["constraints"] = {
             name: held if isinstance(held, bool) else float(held)

@@ -105,7 +105,7 @@ def test_what_is_no_file_is_no_progress(tmp_path: Path) -> None:
 
 def test_a_value_that_is_no_number_is_nan() -> None:
     for value in ("null", "NaN", "Infinity", "-Infinity"):
-        assert math.isnan(judged(f'{{"step": 1, "objective": {value}}}', {}).value)
+        assert math.isnan(judged(f'{{"step": 1, "objective": {value}}}', {}).values[0])
 
 
 def test_constraints_may_be_known_early() -> None:
@@ -114,12 +114,22 @@ def test_constraints_may_be_known_early() -> None:
     assert judged(line, known).fields == {"constraints": {"hot": 0}, "numbers": {"hot": 400.0}}
     with pytest.raises(ValueError, match="'hot' is unknown"):
         judged(line, {})
-    assert judged(line, None).fields == {}
+    assert judged(line, {}, heeds=False).fields == {}
 
 
-def test_of_several_objectives_there_is_no_progress() -> None:
-    with pytest.raises(ValueError, match="progress needs exactly one"):
-        judged('{"step": 1, "objective": 2}', Reported({}, ["a", "b"]))
+@pytest.mark.parametrize("line", ['"objectives": {"b": 2, "a": null}', '"b": 2, "a": NaN, "lr": 3'])
+def test_each_of_several_objectives_has_a_value(line: str) -> None:
+    nothing, two = judged(f'{{"step": 1, {line}}}', Reported({}, ["a", "b"])).values
+    assert math.isnan(nothing) and two == 2
+
+
+@pytest.mark.parametrize(
+    "line", ['"objective": 2', '"objectives": {"a": 1}', '"a": 1', '"objectives": [1, 2]']
+)
+def test_of_several_objectives_none_may_be_missing(line: str) -> None:
+    with pytest.raises(ValueError, match=r'"objectives": \{"a": 0\.31, "b": 0\.31\}') as error:
+        judged(f'{{"step": 1, {line}}}', Reported({}, ["a", "b"]))
+    assert "\n" not in str(error.value)
 
 
 # ---- a file -------------------------------------------------------------------------------------
@@ -212,7 +222,7 @@ def test_thinning_keeps_the_ends_and_the_extremes(values: list[float], most: int
 def test_steps_rise_and_a_step_back_replaces_what_was_later(said: list[tuple[int, float]]) -> None:
     growing = Growing()
     for step, value in said:
-        growing.add(step, value, 0.0)
+        growing.add((step, value, 0.0))
     expected: list[tuple[int, float]] = []
     for step, value in said:
         expected = [*(p for p in expected if p[0] < step), (step, value)]

@@ -21,7 +21,7 @@ from dngo.config import Objective, validate
 from dngo.errors import UserError
 from dngo.evaluation.stopping import MOST, Flying, Judge, read_snapshot, write_snapshot
 from dngo.evaluation.supervision import Interrupted, StopSignal
-from dngo.stopping.curves import Curve
+from dngo.stopping.curves import Curve, thinned
 from dngo.stopping.model import Predicted
 from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping
 
@@ -171,6 +171,64 @@ def test_a_decision_is_a_sentence_and_survives_json() -> None:
         assert repr(again) == repr(decision)
 
 
+# ---- several objectives -------------------------------------------------------------------------
+
+SEVERAL = [rule for rule in RULES if rule.takes_several]
+
+
+def pairs(a: list[float], b: list[float]) -> Curve:
+    return Curve(tuple((i + 1.0, *v, 0.0) for i, v in enumerate(zip(a, b, strict=True))))
+
+
+@pytest.mark.parametrize("rule", SEVERAL, ids=str)
+def test_what_lies_behind_many_fronts_is_stopped(rule: Stopping) -> None:
+    """Small a and large b are good. The others are four fronts of three."""
+    others = [
+        pairs([float(front + i)] * 50, [float(2 * i - front)] * 50)
+        for front in range(4)
+        for i in range(3)
+    ]
+    behind = pairs([9.0] * 12, [-9.0] * 12)
+    found = rule.decide(behind, others, (1.0, -1.0))
+    assert found is not None and (found.worse_than, found.of) == (12, 12)
+    assert "at step 12 of 50, 9 and -9, worse than 12 of 12" in str(found)
+    again = Decision.of_plain(json.loads(json.dumps(found.plain(), allow_nan=False)))
+    assert again == found
+    # Nobody is better where it is the best in one objective, however bad the other.
+    assert rule.decide(pairs([9.0] * 12, [99.0] * 12), others, (1.0, -1.0)) is None
+    nothing = pairs([math.nan] * 12, [math.nan] * 12)
+    assert rule.decide(nothing, others, (1.0, -1.0)) is not None
+
+
+PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=12).map(
+    lambda rows: pairs(*map(list, zip(*rows, strict=True)))
+)
+
+
+@given(st.lists(PAIRS, max_size=15), PAIRS, st.sampled_from(SEVERAL), st.booleans())
+def test_the_first_front_is_never_stopped(
+    others: list[Curve], own: Curve, rule: Stopping, turned: bool
+) -> None:
+    """The best of all in an objective, alone, is on it."""
+    least = min(p[1] for c in [*others, own] for p in c.points) - 1
+    best = Curve(tuple((p[0], least, *p[2:]) for p in own.points))
+    assert rule.decide(best, others, (1.0, -1.0 if turned else 1.0)) is None
+
+
+def test_curves_of_several_keep_the_ends_of_each(tmp_path: Path) -> None:
+    rows = [(float(i), float((i * 37) % 1009), float((i * 71) % 1009), 0.0) for i in range(1009)]
+    kept = thinned(rows)
+    assert len(kept.points) <= 200 and kept.points[-1] == rows[-1]
+    for j in (0, 1):
+        values = [v for _, v, _ in kept.of_objective(j).points]
+        assert (min(values), max(values)) == (0.0, 1008.0)
+    write_snapshot(tmp_path / "c.json", [kept, pairs([1.0], [math.nan])])
+    first, second = read_snapshot(tmp_path / "c.json")
+    assert first.bests_until(500.0, (1.0, -1.0)) is not None and len(first.points) <= 50
+    assert second.bests_until(1.0, (1.0, -1.0)) == (1.0, math.inf)
+    assert second.bests_until(2.0, (1.0, -1.0)) is None
+
+
 # ---- the key ------------------------------------------------------------------------------------
 
 STUDY: dict[str, Any] = {
@@ -197,12 +255,13 @@ def test_the_key(given: Any, rule: Stopping | None) -> None:
     assert validate(config.stored()).early_stopping == rule
 
 
-def test_several_objectives_are_refused_in_a_line() -> None:
+def test_a_rule_for_one_objective_is_refused_in_a_line() -> None:
     several = {"objectives": {"a": {"direction": "minimize"}, "b": {"direction": "maximize"}}}
+    assert validate({**STUDY, **several, "early_stopping": True}).early_stopping == Median()
     with pytest.raises(
-        UserError, match="early_stopping: so far works only with one objective"
+        UserError, match=r"early_stopping\.kind: model works only with one objective"
     ) as error:
-        validate({**STUDY, **several, "early_stopping": True})
+        validate({**STUDY, **several, "early_stopping": "model"})
     assert "\n" not in str(error.value)
 
 

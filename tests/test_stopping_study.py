@@ -27,6 +27,7 @@ from dngo.exchange.optuna import write
 from dngo.replay import replay
 from dngo.report import status
 from dngo.report.data import View
+from dngo.report.figures import all_figures
 from dngo.report.health import reporting as reporting_checks
 from dngo.report.text import reporting
 from dngo.stopping.curves import Curve
@@ -260,13 +261,15 @@ def test_optuna_sees_pruned_trials_with_their_values(tmp_path: Path) -> None:
 
 def test_what_runs_shows_its_last_step(tmp_path: Path) -> None:
     path = tmp_path / "p"
-    assert last_point(path) is None and last_point(tmp_path) is None
+    assert last_point(path, {}) is None and last_point(tmp_path, {}) is None
     lines = [json.dumps({"step": s, "objective": s / 2, "pad": "x" * 50}) for s in range(1000)]
     path.write_text("\n".join([*lines, "no line", '{"step": 1000']))
-    found = last_point(path)
-    assert found is not None and (found.step, found.value) == (999, 499.5)
+    found = last_point(path, {})
+    assert found is not None and (found.step, found.values) == (999, (499.5,))
     batch = {"iteration": 3, "progress": [{"id": "3-1", "step": 12.0, "objective": 0.31}] * 7}
     assert reporting(batch)[0] == "3-1 at step 12: 0.31"
+    both = {"id": "3-1", "step": 12.0, "objectives": {"error": 0.31, "size": 5.0}}
+    assert reporting({"progress": [both]}) == ["3-1 at step 12: error 0.31, size 5"]
     assert reporting(batch)[-1] == "and 2 more with progress"
 
 
@@ -309,7 +312,7 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     stopped = table.status == "stopped"
     iterations = archive.read_header(path).iterations  # type: ignore[union-attr]
     ends = inward.ends(path, table, config, iterations)
-    assert ends is not None and (np.isfinite(ends) == stopped).all()
+    assert ends.keys() == {"objective"} and (np.isfinite(ends["objective"]) == stopped).all()
     data = inward.training_data(table, config, stopped=ends)
     assert np.isnan(data.constraints["completed"][stopped]).all()
     assert (data.constraints["completed"][~stopped] == 1).all()
@@ -322,6 +325,51 @@ def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
     nothing = Model((), TargetScale(0.0, 1.0, 0.0, 1.0), {})
     known = derive.Basis(path, config, iterations, iterations).history(nothing)
     assert np.isnan(known.y[stopped]).all()
+
+
+def of_two(x: float, y: float) -> dict[str, float] | None:
+    """The cost does not change as it runs; the error falls."""
+    for step in range(1, 21):
+        values = {"error": abs(x - 0.3) + y + 1 / step, "cost": 1 - y + abs(x - 0.3)}
+        dngo.progress(step, values)
+        if dngo.should_stop():
+            return None
+    return values
+
+
+def test_a_study_of_several_objectives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import optuna
+
+    for name in ("PAUSE", "SHARE", "EACH"):
+        monkeypatch.setattr(f"dngo.evaluation.stopping.{name}", 0.0)
+    rule = {"kind": "median", "min_curves": 4, "grace": 0.2}
+    aims = {"error": "minimize", "cost": "minimize"}
+    settings = {**CHEAP, **FAST, "workers": 0, "early_stopping": rule, "objectives": aims}
+    study = dngo.minimize(of_two, {"x": (0, 1), "y": (0, 1)}, 24, **settings)
+    path, config = study._study.archive, study.config
+    table = archive.read_table(path)
+    stopped = table.status == "stopped"
+    assert stopped.any() and set(table.status) == {"ok", "stopped"} and verify(path) == []
+    iterations = archive.read_header(path).iterations  # type: ignore[union-attr]
+    assert replay(path, iterations - 1).verdict == "identical"
+    # Each objective of a stopped run is learnt where it stood, and no front counts it.
+    ends = inward.ends(path, table, config, iterations)
+    assert list(ends) == ["cost", "error"]
+    data = inward.training_data(table, config, stopped=ends)
+    for name, end in ends.items():
+        assert (np.isfinite(end) == stopped).all()
+        assert (data.objectives[name][stopped] == end[stopped]).all()
+        assert (data.objectives[name][~stopped] == table.objectives[name][~stopped]).all()
+    ids = {f"{t}-{s}" for t, s in zip(table.iteration[stopped], table.slot[stopped], strict=True)}
+    assert not ids & set(study.front().id)
+    # What a user looks at.
+    assert list(study.curves().columns)[4:6] == ["value_cost", "value_error"]
+    shown = study.table()
+    assert np.allclose(shown.last_value_cost[~stopped], shown.objective_cost[~stopped])
+    assert {f.key for f in all_figures(View.of(path))} >= {"curves-cost", "curves-error"}
+    write(path, tmp_path / "study.db")
+    trials = optuna.load_study(study_name=None, storage=f"sqlite:///{tmp_path}/study.db").trials
+    assert [t.state.name == "PRUNED" for t in trials] == stopped.tolist()
 
 
 def test_a_trial_says_that_nothing_can_be_stopped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,18 +143,19 @@ class Looking(Elsewhere):
     def curves(self) -> pd.DataFrame:
         """The values that evaluations reported while they ran: a row for each stored point of a curve.
 
-        Columns: id, iteration, slot, step, value in natural units (NaN if it was no number),
-        seconds since the start of the evaluation (NaN if unknown), and whether it was stopped
-        early.
+        Columns: id, iteration, slot, step, value in natural units (NaN if it was no number), seconds
+        since the start of the evaluation (NaN if unknown), and whether it was stopped early. With
+        several objectives there is a value_NAME for each.
         """
         self._settle()
-        rows = []
+        rows, values = [], ["value"]
         if self.path.exists():
+            values = [f"value_{name}" for name in self._view.directions] or values
             table, curves = archive.read_table(self.path), archive.read_curves(self.path)
             for i, curve in enumerate(curves):
                 t, slot, stopped = table.iteration[i], table.slot[i], table.status[i] == STOPPED
                 rows += [(f"{t}-{slot}", t, slot, *point, stopped) for point in curve.points]
-        names = ("id", "iteration", "slot", "step", "value", "seconds", "stopped")
+        names = ("id", "iteration", "slot", "step", *values, "seconds", "stopped")
         return _table(rows, columns=names)
 
     @property

@@ -42,7 +42,7 @@ def flat_columns(path: Path) -> Iterator[Columns]:
             for name in numbers
             if any((~np.isnan(numbers[name][part])).any() for part in _slices(rows))
         ]
-        ran = _Ran(file)
+        ran = _Ran(file, sorted(identity.get("objectives", ())))
         for part in _slices(rows):
             columns = _columns(file, part, space, identity, reported)
             yield columns | ran.columns(columns["iteration"], columns["slot"])
@@ -100,7 +100,9 @@ def _columns(
 class _Ran:
     """The last point of each evaluation's curve, and the reason if it was stopped early."""
 
-    def __init__(self, file: h5py.File):
+    def __init__(self, file: h5py.File, objectives: list[str]):
+        several = objectives if len(objectives) > 1 else []
+        self.values = [f"last_value_{name}" for name in several] or ["last_value"]
         self.records = file["iterations"]
         some = [r[progress.NAME] for r in self.records.values() if progress.NAME in r]
         self.curves = any(len(group["points"]) for group in some)
@@ -109,14 +111,15 @@ class _Ran:
 
     def columns(self, iteration: list[int], slot: list[int]) -> Columns:
         """The columns for rows of these iterations and slots; empty if nothing was reported."""
-        names = ("last_step", "last_value") if self.curves else ()
+        names = ("last_step", *self.values) if self.curves else ()
         stops = ("worse_than", "of") if self.curves and self.stops else ()
         found: Columns = {n: [] for n in (*names, *(f"stopped_{s}" for s in stops))}
         for t, i in zip(iteration, slot, strict=True) if found else ():
             if t not in self.read:
                 self.read = {t: progress.read(self.records[str(t)])}
             curve, stop = (part.get(i) for part in self.read[t])
-            for name, value in zip(names, curve.last if curve else (None, None), strict=False):
+            last = curve.last if curve else (None,) * (len(names) + 1)
+            for name, value in zip(names, last, strict=False):
                 found[name].append(value)
             for name in stops:
                 found[f"stopped_{name}"].append(stop.get(name) if curve and stop else None)

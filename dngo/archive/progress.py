@@ -1,9 +1,9 @@
 """The archive's record of values that evaluations reported while they ran: a group of the iteration.
 
 ``points``
-    a row for each point of a curve, by slot and by step: slot, step, value, seconds since the
-    start; NaN if it was no number, or is unknown. Curves are thinned already
-    (`dngo.stopping.curves`).
+    a row for each point of a curve, by slot and by step: slot, step, the value of each objective in
+    the order of their names, seconds since the start; NaN if it was no number, or is unknown. Curves
+    are thinned already (`dngo.stopping.curves`).
 ``stops``
     text, a JSON object by slot: why an evaluation was stopped (`dngo.stopping.settings.Decision`)
 """
@@ -23,7 +23,7 @@ from dngo.stopping.curves import Curve
 from dngo.storage.hdf5 import Unsound
 
 NAME = "progress"
-COLUMNS = ("slot", "step", "value", "seconds")
+FEWEST = len(("slot", "step", "value", "seconds"))  # columns; more with several objectives
 
 
 def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, Any]) -> None:
@@ -34,7 +34,7 @@ def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, 
         return
     target = group.create_group(NAME)
     values = [[math.nan if v is None else v for v in row] for row in rows]
-    points = np.array(values, dtype="f8").reshape(len(rows), len(COLUMNS))
+    points = np.array(values, dtype="f8").reshape(len(rows), len(rows[0]) if rows else FEWEST)
     target.create_dataset("points", data=points, **(packing if rows else {}))
     text = json.dumps(stops, sort_keys=True)
     target.create_dataset("stops", data=text, dtype=h5py.string_dtype("utf-8"))
@@ -74,9 +74,9 @@ def check(record: h5py.Group, rows: int) -> None:
     points, stops = group["points"], group["stops"]
     if not isinstance(points, h5py.Dataset) or points.dtype.kind != "f":
         raise Unsound(f"{points.name}: holds values of another type")
-    if points.ndim != 2 or points.shape[1] != len(COLUMNS):
+    if points.ndim != 2 or points.shape[1] < FEWEST:
         raise Unsound(
-            f"{points.name}: has shape {points.shape}, but (n, {len(COLUMNS)}) is expected"
+            f"{points.name}: has shape {points.shape}, but (n, {FEWEST}) or wider is expected"
         )
     slots = points[:, 0]
     if not np.isin(slots, np.arange(rows)).all() or np.any(np.diff(slots) < 0):

@@ -194,11 +194,10 @@ def _check_several(config: Keys) -> None:
             raise Located(("stop", name), f"{several} `stop.hypervolume_gain`")
     if config.optimum is not None:
         raise Located(("optimum",), f"{several} the `reference` of each, or `stop.target`")
-    if config.early_stopping is not None:
+    if config.early_stopping is not None and not config.early_stopping.takes_several:
         raise Located(
-            ("early_stopping",),
-            "so far works only with one objective; with several, `objective.time_limit` bounds an "
-            "evaluation",
+            ("early_stopping", "kind"),
+            f"{config.early_stopping.kind} {several} median, quantile or asha",
         )
     if not config.acquisition.takes_several:
         name = getattr(config.acquisition, "sampler", config.acquisition.kind)

@@ -1,7 +1,8 @@
 """The progress of a running objective: lines of JSON in its file `{progress}`, read as they come.
 
-A line is `{"step": 12, "objective": 0.31}`. It may have `constraints`, as in a report. Other names
-are ignored. A program may print `{"progress": {...}}`, and a function may call `dngo.progress`.
+A line is `{"step": 12, "objective": 0.31}`, or of several objectives
+`{"step": 12, "objectives": {"error": 0.31, "size": 5}}`. It may have `constraints`, as in a report.
+Other names are ignored. A program may print `{"progress": {...}}`, and a function may call `dngo.progress`.
 Both become lines of the same file, so one reader judges them all. Steps and thinning are as in
 `dngo.stopping.curves`. A bad line is left out, and one message says so. It never makes an
 evaluation fail.
@@ -16,6 +17,7 @@ import os
 import re
 import stat
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,37 +42,59 @@ NOT_RISING = (
 
 @dataclass(frozen=True)
 class Line:
-    """What one line says; fields: `constraints` and `numbers` of `dngo.batch.Outcome`."""
+    """What one line says.
+
+    values: of each objective, in the order of their names, NaN where one is no number.
+    fields: `constraints` and `numbers` of `dngo.batch.Outcome`.
+    """
 
     step: float
-    value: float
+    values: tuple[float, ...]
     fields: dict[str, Any]
 
 
-def judged(text: str, constraints: Constraints | None) -> Line:
+def judged(text: str, constraints: Constraints, *, heeds: bool = True) -> Line:
     """The content of a line. Raises ValueError, with a message of one line, if the line does not count.
 
-    constraints: the study's; None: ignore them in lines.
+    constraints: the study's. heeds: whether those in the line are of interest.
     """
-    if constraints is not None and len(objectives_of(constraints)) > 1:
-        raise ValueError("the study has several objectives, but progress needs exactly one")
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(f"{shown(text, 60)} is not a line of JSON") from None
-    if not isinstance(said, dict) or "step" not in said or "objective" not in said:
-        raise ValueError(f'{shown(text, 60)} is not {{"step": 12, "objective": 0.31}}')
+    several = objectives_of(constraints)
+    said = outcomes.gathered(said, constraints) if isinstance(said, dict) else {}
+    given = said.get(outcomes.SEVERAL)
+    if len(several) < 2 and "objective" in said:
+        given = {"objective": said["objective"]}
+    elif not (several and isinstance(given, dict) and given.keys() == set(several)):
+        given = {}
+    if "step" not in said or not given:
+        raise ValueError(f"{shown(text, 60)} is not {_example(several)}")
     step = outcomes.number("step", said["step"])
     if not 0 <= step < math.inf:
         raise ValueError(f"step must be 0 or more, but is {step:g}")
-    given = said["objective"]  # JSON has no NaN: many write null for it
-    value = math.nan if given is None else outcomes.number("objective", given)
+    values = tuple(_value(name, given[name]) for name in sorted(given))
     fields: dict[str, Any] = {}
-    if said.get("constraints") and constraints is not None:
+    if heeds and said.get("constraints"):
         known = {"status": STOPPED, "constraints": said["constraints"]}
         judgement = outcomes.judge(known, constraints).fields
         fields = {name: judgement[name] for name in ("constraints", "numbers")}
-    return Line(step, value if math.isfinite(value) else math.nan, fields)
+    return Line(step, values, fields)
+
+
+def _example(several: Sequence[str]) -> str:
+    """A line as it should be."""
+    if len(several) < 2:
+        return '{"step": 12, "objective": 0.31}'
+    values = ", ".join(f'"{name}": 0.31' for name in several)
+    return f'{{"step": 12, "{outcomes.SEVERAL}": {{{values}}}}}'
+
+
+def _value(name: str, given: Any) -> float:
+    """A finite number, or NaN. JSON has no NaN: many write null for it."""
+    value = math.nan if given is None else outcomes.number(name, given)
+    return value if math.isfinite(value) else math.nan
 
 
 class Lines:
@@ -126,12 +150,20 @@ class Lines:
 class Progress:
     """The progress that one evaluation has reported so far.
 
-    constraints: as in `judged`. began: its start by the monotonic clock; None: unknown. fields: the
-    constraints in the last line that had some. fault: of the first bad line, "" if there was none.
+    constraints, heeds: as in `judged`. began: its start by the monotonic clock; None: unknown. fields:
+    the constraints in the last line that had some. fault: of the first bad line, "" if there was none.
     """
 
-    def __init__(self, path: Path, constraints: Constraints | None, began: float | None = None):
+    def __init__(
+        self,
+        path: Path,
+        constraints: Constraints,
+        began: float | None = None,
+        *,
+        heeds: bool = True,
+    ):
         self.lines, self._constraints, self._began = Lines(path), constraints, began
+        self._heeds = heeds
         self.reports = Reports()
         self.fields: dict[str, Any] = {}
         self.bad, self.fault = 0, ""
@@ -143,13 +175,14 @@ class Progress:
         seconds = math.nan if self._began is None else time.monotonic() - self._began
         for text in lines:
             try:
-                line = judged(text.decode("utf-8", "replace"), self._constraints)
+                said = text.decode("utf-8", "replace")
+                line = judged(said, self._constraints, heeds=self._heeds)
             except ValueError as error:
                 self.bad += 1
                 self.fault = self.fault or str(error)
                 continue
             came = True
-            self.reports.add(line.step, line.value, round(seconds, 3))
+            self.reports.add((line.step, *line.values, round(seconds, 3)))
             self.fields = line.fields or self.fields
         return came
 
@@ -170,11 +203,11 @@ class Progress:
         return "; ".join(found)
 
 
-def last_point(path: Path) -> Line | None:
+def last_point(path: Path, constraints: Constraints) -> Line | None:
     """The last valid line in a file of progress. Only the end of the file is read."""
     for text in reversed(last_lines(path, TAIL).split(b"\n")):
         with contextlib.suppress(ValueError):
-            return judged(text.decode("utf-8", "replace"), None)
+            return judged(text.decode("utf-8", "replace"), constraints, heeds=False)
     return None
 
 

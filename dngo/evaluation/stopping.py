@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import threading
 import time
@@ -26,7 +25,7 @@ from dngo.evaluation.command import Places
 from dngo.evaluation.progress import Printed, Progress
 from dngo.outcomes import Verdict
 from dngo.stopping.curves import Curve, thinned
-from dngo.stopping.settings import Decision, Stopping, comparable
+from dngo.stopping.settings import Decision, Sign, Stopping, comparable
 from dngo.storage.files import read_json, write_json
 from dngo.thresholds import Constraints
 
@@ -56,9 +55,10 @@ class Flying:
 class Judge:
     """Decides for the evaluations of a job. Any thread may ask.
 
-    earlier: the curves of the archive.  sign: 1 if small values are good, -1 if large ones are.
+    earlier: the curves of the archive.  sign: 1 if small values are good, -1 if large ones are; of
+    several objectives one for each.
     level_of: the level of an evaluation's fidelity, by the evaluation's name; None: the study has
-    no fidelity.
+    no fidelity.  constraints: the study's, by which lines of progress are read.
     """
 
     def __init__(
@@ -66,10 +66,12 @@ class Judge:
         rule: Stopping,
         earlier: Sequence[Curve],
         flying: Sequence[Flying],
-        sign: float,
+        sign: Sign,
         level_of: Callable[[str], int] | None = None,
+        constraints: Constraints | None = None,
     ):
         self.rule, self._earlier, self._sign = rule, list(earlier)[-MOST:], sign
+        self._constraints = constraints or {}
         self._flying, self._level_of = flying, level_of or (lambda name: 0)
         self._ended: dict[str, Curve | None] = {}
         self._running: dict[str, Progress] = {}
@@ -107,7 +109,8 @@ class Judge:
                 name = f"{batch.iteration}-{slot}"
                 if name not in self._ended and len(self._running) < MOST:
                     path = batch.work / slot / "progress.jsonl"
-                    self._running.setdefault(name, Progress(path, None)).look()
+                    progress = Progress(path, self._constraints, heeds=False)
+                    self._running.setdefault(name, progress).look()
         running = {n: replace(p.curve, ended=False) for n, p in self._running.items()}
         ended = {n: c for n, c in self._ended.items() if c is not None}
         self._known = {
@@ -261,7 +264,7 @@ def write_snapshot(path: Path, curves: Sequence[Curve]) -> None:
     """
     levels = [curve.level for curve in curves[-MOST:]]
     kept = [thinned(curve.points, POINTS) for curve in curves[-MOST:]]
-    points = ([[p[i] for p in curve.plain()] for i in (0, 1)] for curve in kept)
+    points = ([list(column) for column in zip(*curve.plain(), strict=True)][:-1] for curve in kept)
     write_json(path, {"curves": list(points), "levels": levels})
 
 
@@ -272,10 +275,7 @@ def read_snapshot(path: Path) -> list[Curve]:
         curves = document["curves"]
         levels = document.get("levels") or [0] * len(curves)
         return [
-            Curve(
-                tuple((s, math.nan if v is None else v, math.nan) for s, v in zip(*c, strict=True)),
-                level=int(level),
-            )
+            replace(Curve.of((*p, None) for p in zip(*c, strict=True)), level=int(level))
             for c, level in zip(curves, levels, strict=True)
         ]
     return []

@@ -51,7 +51,9 @@ class Tracker:
         params = [made.Param(name, str(value)) for name, value in evaluation.parameters.items()]
         metrics = [made.Metric(n, v, began, 0) for n, v in evaluation.numbers.items()]
         course = evaluation.course
-        metrics += [made.Metric("progress", v, began, int(step)) for step, v in course]
+        metrics += [
+            made.Metric(name, v, began, int(step)) for name, c in course.items() for step, v in c
+        ]
         with self._asking():
             run = self.client.create_run(
                 self.experiment, start_time=began, run_name=evaluation.id, tags=tags

@@ -83,9 +83,10 @@ def write(archive: Path, output: Path) -> None:
 def _intermediate(curve: Curve) -> dict[int, float]:
     """Values reported during an evaluation.
 
-    Optuna's steps are whole numbers; the last value of a step counts.
+    Optuna's steps are whole numbers; the last value of a step counts. It has no place for values of
+    several objectives.
     """
-    return {int(step): value for step, value, _ in curve.points if step < 2**31}
+    return {int(p[0]): p[1] for p in curve.points if p[0] < 2**31 and len(p) == 3}
 
 
 def _excess(row: dict[str, Any], name: str, threshold: Threshold | None) -> float | None:

@@ -29,7 +29,8 @@ class Evaluation:
 
     id: 7-12.  key: the same for this evaluation alone, also among studies of one name.
     numbers: what was measured, by name: objectives, constraints that are numbers, noise, seconds.
-    course: steps and the objective there, as the evaluation reported them.
+    course: steps and the objective there, as the evaluation reported them; of several objectives those
+    of each, by name.
     started, finished: seconds since 1970; NaN if unknown.  words: all that is text, by name.
     """
 
@@ -38,7 +39,7 @@ class Evaluation:
     status: str
     parameters: dict[str, Any]
     numbers: dict[str, float]
-    course: list[tuple[float, float]] = field(default_factory=list)
+    course: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     started: float = math.nan
     finished: float = math.nan
     words: dict[str, str] = field(default_factory=dict)
@@ -98,7 +99,10 @@ def _evaluation(study: Study, proposal: Proposal, outcome: Outcome) -> Evaluatio
     numbers |= {"noise": outcome.noise, "seconds": outcome.duration}
     flags = {n: str(bool(flag)).lower() for n, flag in outcome.constraints.items()}
     known = {name: value for name, value in numbers.items() if math.isfinite(value)}
-    points = Curve.of(outcome.curve).points if outcome.curve else ()
+    curve = Curve.of(outcome.curve)
+    each = {n: curve.of_objective(j) for j, n in enumerate(study.config.directions)}
+    if not study.config.has_several:
+        each = {"": curve}
     words = {"source": proposal.source, "message": redacted(outcome.message), **flags}
     return Evaluation(
         id=proposal.id,
@@ -106,7 +110,12 @@ def _evaluation(study: Study, proposal: Proposal, outcome: Outcome) -> Evaluatio
         status=outcome.status,
         parameters=dict(proposal.parameters),
         numbers=known,
-        course=[(step, value) for step, value, *_ in points if math.isfinite(value)],
+        course={
+            f"progress_{name}".rstrip("_"): [
+                (p[0], p[1]) for p in one.points if math.isfinite(p[1])
+            ]
+            for name, one in each.items()
+        },
         started=outcome.started,
         finished=outcome.finished,
         words={name: text for name, text in words.items() if text},

@@ -300,7 +300,7 @@ def expected(view: View) -> Iterator[Check]:
 def _of_several(view: View) -> Iterator[Check]:
     """Findings about all objectives, and whether the model predicts each."""
     each = {name: view.of_objective(name) for name in view.directions}
-    for look in (set_up, same_objective, feasible, duplicates, slots):
+    for look in (set_up, same_objective, reporting, feasible, duplicates, slots):
         yield from look(next(iter(each.values())))
     for name in view.front.beyond_reference:
         yield Check(

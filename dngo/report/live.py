@@ -319,10 +319,16 @@ def _progress(study: Study, batch: Batch, running: list[Path]) -> dict[str, Any]
     known = {p.slot: p for p in batch.proposals}
     found = []
     for slot in [slot for slot in slots if slot in known][:REPORTING]:
-        last = last_point(study.paths.files(known[slot]).places.progress)
+        last = last_point(study.paths.files(known[slot]).places.progress, study.config.reported)
         if last is not None:
-            found.append({"id": known[slot].id, "step": last.step, "objective": last.value})
+            found.append({"id": known[slot].id, "step": last.step, **_named(study, last.values)})
     return {"progress": found} if found else {}
+
+
+def _named(study: Study, values: tuple[float, ...]) -> dict[str, Any]:
+    if not study.config.has_several:
+        return {"objective": values[0]}
+    return {"objectives": dict(zip(study.config.directions, values, strict=True))}
 
 
 def _best(study: Study, table: archive.Table) -> dict[str, Any] | None:

@@ -390,10 +390,16 @@ def lasting(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
+def _values(point: dict[str, Any]) -> str:
+    if "objectives" not in point:
+        return f"{point['objective']:.6g}"
+    return ", ".join(f"{name} {value:.6g}" for name, value in point["objectives"].items())
+
+
 def reporting(batch: dict[str, Any]) -> list[str]:
     """The last progress of a batch's running evaluations, from `status`, as text."""
     found = batch.get("progress", [])
-    shown = [f"{p['id']} at step {p['step']:.6g}: {p['objective']:.6g}" for p in found]
+    shown = [f"{p['id']} at step {p['step']:.6g}: {_values(p)}" for p in found]
     more = len(shown) - MOST_REPORTING
     return shown[:MOST_REPORTING] + ([f"and {more} more with progress"] if more > 0 else [])
 

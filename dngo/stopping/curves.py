@@ -8,6 +8,8 @@ a checkpoint. It replaces the reports of that step and of later ones.
 
 If a run goes back again and again, its steps do not say how far it has come: a counter restarts, or
 counts down. Then its reports are counted instead.
+
+Of several objectives each point has a value for each, in the order of their names.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ MOST = 200  # points of a curve
 SHOWN = 8  # points in a line of text
 # Reports and steps back from which on steps may be useless, and how many reports share one step then.
 FEWEST, BACK, SHARED = 8, 3, 3
-Point = tuple[float, float, float]  # step, value, seconds since the start (NaN: unknown)
+# Step, the value of each objective, seconds since the start (NaN: unknown).
+Point = tuple[float, ...]
+# Of each objective: 1 where small values are good, -1 where large ones are.
+Signs = tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Curve:
 
     @cached_property
     def steps(self) -> list[float]:
-        return [step for step, _, _ in self.points]
+        return [point[0] for point in self.points]
 
     @cached_property
     def reach(self) -> float:
@@ -64,6 +69,25 @@ class Curve:
     def _best(self) -> dict[float, list[float]]:
         return {}
 
+    @cached_property
+    def _each(self) -> tuple[Curve, ...]:
+        number = len(self.points[0]) - 2 if self.points else 1
+        if number == 1:
+            return (self,)
+        return tuple(
+            replace(self, points=tuple((p[0], p[1 + j], p[-1]) for p in self.points))
+            for j in range(number)
+        )
+
+    def of_objective(self, j: int) -> Curve:
+        """The curve of the j-th of several objectives; without points where it has none."""
+        return self._each[j] if j < len(self._each) else replace(self, points=())
+
+    def bests_until(self, step: float, signs: Signs) -> tuple[float, ...] | None:
+        """`best_until` of each objective, whose signs these are."""
+        found = [self.of_objective(j).best_until(step, sign) for j, sign in enumerate(signs)]
+        return None if None in found else tuple(b for b in found if b is not None)
+
     @property
     def last(self) -> Point:
         """The last point; raises IndexError where there is none."""
@@ -80,7 +104,7 @@ class Curve:
             return None
         best = self._best.get(sign)
         if best is None:
-            values = (math.inf if math.isnan(v) else sign * v for _, v, _ in self.points)
+            values = (math.inf if math.isnan(p[1]) else sign * p[1] for p in self.points)
             best = self._best[sign] = list(accumulate(values, min))
         i = bisect_right(steps, step)
         return best[i - 1] if i else None
@@ -89,7 +113,8 @@ class Curve:
         """A line: the first points, some in between, and the last."""
         n, shown = len(self.points), min(len(self.points), SHOWN)
         rows = sorted({round(i * (n - 1) / max(shown - 1, 1)) for i in range(shown)})
-        points = ", ".join(f"{self.points[i][0]:.6g}: {self.points[i][1]:.4g}" for i in rows)
+        kept = [self.points[i] for i in rows]
+        points = ", ".join(f"{p[0]:.6g}: {' and '.join(f'{v:.4g}' for v in p[1:-1])}" for p in kept)
         return f"{points}" + (f" ({n} points)" if n > shown else "")
 
     def plain(self) -> list[list[float | None]]:
@@ -98,9 +123,11 @@ class Curve:
 
     @classmethod
     def of(cls, points: Iterable[Sequence[Any]]) -> Curve:
-        """The curve of points as `plain` gives them."""
-        found = (tuple(math.nan if v is None else float(v) for v in point) for point in points)
-        return cls(tuple((step, value, seconds) for step, value, seconds in found))
+        """The curve of points as `plain` gives them; raises ValueError, TypeError for others."""
+        found = [tuple(math.nan if v is None else float(v) for v in point) for point in points]
+        if found and (len(found[0]) < 3 or len({len(point) for point in found}) > 1):
+            raise ValueError("a point of a curve is not a step, values and seconds")
+        return cls(tuple(found))
 
 
 class Growing:
@@ -110,20 +137,16 @@ class Growing:
         self._most = most
         self._grid: list[Point] = []
         self._stride, self._count = 1, 0
-        self._last = self._low = self._high = None
+        self._last: Point | None = None
+        self._ends: dict[tuple[int, float], Point] = {}  # the lowest and the highest, by objective
 
-    _last: Point | None
-    _low: Point | None
-    _high: Point | None
-
-    def add(self, step: float, value: float, seconds: float) -> None:
+    def add(self, point: Point) -> None:
         """Add what was reported of a step."""
-        if self._last is not None and step <= self._last[0]:
-            self._go_back(step)
-        point = (step, value, seconds)
+        if self._last is not None and point[0] <= self._last[0]:
+            self._go_back(point[0])
         if self._count % self._stride == 0:
             self._grid.append(point)
-            if len(self._grid) > self._most - 3:
+            if len(self._grid) > self._most - 1 - 2 * (len(point) - 2):
                 self._grid = self._grid[::2]
                 self._stride *= 2
         self._count += 1
@@ -136,22 +159,26 @@ class Growing:
 
     def curve(self) -> Curve:
         """The points that have been kept so far."""
-        ends = (self._last, self._low, self._high)
+        last = [] if self._last is None else [self._last]
         # NaN does not equal NaN, so a point is known by its step.
-        points = {p[0]: p for p in (*self._grid, *ends) if p is not None}
+        points = {p[0]: p for p in (*self._grid, *self._ends.values(), *last)}
         return Curve(tuple(points[step] for step in sorted(points)))
 
     def _take(self, point: Point) -> None:
         self._last = point
-        if not math.isnan(point[1]):
-            self._low = point if self._low is None or point[1] < self._low[1] else self._low
-            self._high = point if self._high is None or point[1] > self._high[1] else self._high
+        for j in range(1, len(point) - 1):
+            if math.isnan(point[j]):
+                continue
+            for sign in (1.0, -1.0):
+                known = self._ends.get((j, sign))
+                if known is None or sign * point[j] < sign * known[j]:
+                    self._ends[j, sign] = point
 
     def _go_back(self, step: float) -> None:
         kept = [p for p in self.curve().points if p[0] < step]
         self._grid = [p for p in self._grid if p[0] < step]
         self._count = len(self._grid) * self._stride
-        self._last = self._low = self._high = None
+        self._last, self._ends = None, {}
         for point in kept:
             self._take(point)
 
@@ -169,12 +196,12 @@ class Reports:
         self.count = self.back = 0
         self.counted = False
 
-    def add(self, step: float, value: float, seconds: float) -> None:
+    def add(self, point: Point) -> None:
         """Add what was reported of a step."""
-        self.count, self.back = self.count + 1, self.back + (step <= self._step)
-        self._step = step
-        self._by_step.add(step, value, seconds)
-        self._by_count.add(float(self.count), value, seconds)
+        self.count, self.back = self.count + 1, self.back + (point[0] <= self._step)
+        self._step = point[0]
+        self._by_step.add(point)
+        self._by_count.add((float(self.count), *point[1:]))
         lost = self._by_step.count * SHARED < self.count
         self.counted |= self.count >= FEWEST and self.back >= BACK and lost
 
@@ -192,5 +219,5 @@ def thinned(points: Iterable[Point], most: int = MOST) -> Curve:
     """The curve of these points, as it is kept."""
     growing = Growing(most)
     for point in points:
-        growing.add(*point)
+        growing.add(point)
     return growing.curve()

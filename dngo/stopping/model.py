@@ -12,7 +12,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from dngo.stopping.curves import Curve
-from dngo.stopping.settings import NAMED, Decision, Stopping, longest, rank
+from dngo.stopping.settings import NAMED, Decision, Sign, Stopping, longest, rank
 
 WHOLE = 0.999  # share of the longest curve from which on a run counts as a whole one
 # Prior belief that ranks at a step say nothing; it weighs as much as so many runs.
@@ -53,13 +53,15 @@ class Predicted(Stopping, json_schema_extra=NAMED):
             )
         return self
 
-    def decide(self, curve: Curve, others: Sequence[Curve], sign: float) -> Decision | None:
+    def decide(self, curve: Curve, others: Sequence[Curve], sign: Sign) -> Decision | None:
+        assert not isinstance(sign, tuple)  # it takes one objective
         found = super().decide(curve, others, sign)
         return found and replace(found, chance=self.chance_of(curve, others, sign))
 
     def counted(
-        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+        self, curve: Curve, others: Sequence[Curve], sign: Sign, first: float
     ) -> tuple[float, int, int] | None:
+        assert not isinstance(sign, tuple)
         step = curve.last[0]
         worse, number = rank(curve, others, step, sign)
         # The best evaluation is never stopped.

@@ -10,13 +10,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from dngo.fronts import ranks
 from dngo.kinds import Kinds
-from dngo.stopping.curves import Curve
+from dngo.stopping.curves import Curve, Signs
 
+Sign = float | Signs  # of the only objective, or of each of several
 EARLIEST = 0.1  # share of the longest curve before which nothing is stopped
 NAMED = {"required": ["kind"]}
 
@@ -27,13 +30,13 @@ class Decision:
     there.
 
     step: its last step. at: the step at which it was compared with the others. value: its last
-    reported value, in natural units, NaN if that was no number. target: the last step of the
-    longest curve so far. chance: to end well, if the rule knows it.
+    reported value, in natural units, NaN if that was no number; of several objectives one for each.
+    target: the last step of the longest curve so far. chance: to end well, if the rule knows it.
     """
 
     kind: str
     step: float
-    value: float
+    value: float | tuple[float, ...]
     at: float
     worse_than: int
     of: int
@@ -44,27 +47,38 @@ class Decision:
         target = f" of {self.target:.6g}" if self.target > self.step else ""
         where = "that step" if self.at == self.step else f"step {self.at:.6g}"
         chance = "" if self.chance is None else f", chance of a good end {self.chance:.2g}"
+        values = " and ".join(f"{v:.6g}" for v in self.values)
         return (
-            f"stopped at step {self.step:.6g}{target}, {self.value:.6g}, worse than "
+            f"stopped at step {self.step:.6g}{target}, {values}, worse than "
             f"{self.worse_than} of {self.of} at {where}{chance} ({self.kind})"
         )
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The last value of each objective."""
+        return self.value if isinstance(self.value, tuple) else (self.value,)
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
         found = {name: value for name, value in vars(self).items() if value is not None}
-        return {**found, "value": self.value if math.isfinite(self.value) else None}
+        values = [v if math.isfinite(v) else None for v in self.values]
+        return {**found, "value": values if isinstance(self.value, tuple) else values[0]}
 
     @classmethod
     def of_plain(cls, document: dict[str, Any]) -> Decision:
         """What `plain` gave; raises TypeError, ValueError, KeyError."""
-        value = document["value"]
-        return cls(**{**document, "value": math.nan if value is None else float(value)})
+        given = document["value"]
+        values = [math.nan if v is None else float(v) for v in np.atleast_1d(given)]
+        return cls(**{**document, "value": tuple(values) if isinstance(given, list) else values[0]})
 
 
 class Stopping(BaseModel):
     """What every rule has. `grace` belongs to the supervisor, everything else to the rule."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # Whether it can compare evaluations of several objectives.
+    takes_several: ClassVar[bool] = False
 
     kind: str
     min_steps: float | None = Field(
@@ -88,27 +102,28 @@ class Stopping(BaseModel):
         "the kill: time to write a checkpoint.",
     )
 
-    def decide(self, curve: Curve, others: Sequence[Curve], sign: float) -> Decision | None:
+    def decide(self, curve: Curve, others: Sequence[Curve], sign: Sign) -> Decision | None:
         """Why an evaluation must be stopped now; None: it goes on.
 
         others: the curves of other evaluations, as far as they have come. sign: 1 where small values are
-        good, -1 where large ones are.
+        good, -1 where large ones are; of several objectives one for each.
         """
         if not curve.points:
             return None
         target = max((o.reach for o in others), default=0.0)
-        step, value, _ = curve.last
+        step, *values, _ = curve.last
         first = self.min_steps or EARLIEST * longest(others)
         if not first or step < first or step >= target:
             return None
         found = self.counted(curve, others, sign, first)
         if found is None:
             return None
+        value = tuple(values) if isinstance(sign, tuple) else values[0]
         return Decision(self.kind, step, value, *found, target)
 
     @abstractmethod
     def counted(
-        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+        self, curve: Curve, others: Sequence[Curve], sign: Sign, first: float
     ) -> tuple[float, int, int] | None:
         """The step at which too many others are better, with the numbers; None if the evaluation
         goes on."""
@@ -116,6 +131,8 @@ class Stopping(BaseModel):
 
 class Shared(Stopping):
     """Rules that look at the share of other evaluations that are better."""
+
+    takes_several: ClassVar[bool] = True
 
     patience: float | None = Field(
         None,
@@ -126,7 +143,7 @@ class Shared(Stopping):
     )
 
     def counted(
-        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+        self, curve: Curve, others: Sequence[Curve], sign: Sign, first: float
     ) -> tuple[float, int, int] | None:
         last = curve.last[0]
         patience = self.patience
@@ -186,6 +203,8 @@ class Asha(Stopping, json_schema_extra=NAMED):
     got there go on.
     """
 
+    takes_several: ClassVar[bool] = True
+
     kind: Literal["asha"] = "asha"
     min_curves: int = Field(
         3,
@@ -201,7 +220,7 @@ class Asha(Stopping, json_schema_extra=NAMED):
     )
 
     def counted(
-        self, curve: Curve, others: Sequence[Curve], sign: float, first: float
+        self, curve: Curve, others: Sequence[Curve], sign: Sign, first: float
     ) -> tuple[float, int, int] | None:
         step = curve.last[0]
         rung = first * self.eta ** math.floor(math.log(step / first, self.eta) + 1e-9)
@@ -228,13 +247,31 @@ def comparable(curves: Sequence[Curve], level: int) -> list[Curve]:
     return [c if c.level <= level else c.until(length) for c in curves]
 
 
-def rank(curve: Curve, others: Iterable[Curve], step: float, sign: float) -> tuple[int, int]:
-    """At a step: how many others are better than this curve, and how many got there."""
+def rank(curve: Curve, others: Iterable[Curve], step: float, sign: Sign) -> tuple[int, int]:
+    """At a step: how many others are better than this curve, and how many got there.
+
+    Each counts with its best value so far. Of several objectives it counts with the best in each, and
+    better are those on earlier fronts.
+    """
+    if isinstance(sign, tuple):
+        return _rank_of_several(curve, others, step, sign)
     own = curve.best_until(step, sign)
     reached = [best for o in others if (best := o.best_until(step, sign)) is not None]
     if own is None:
         return 0, len(reached)
     return len([best for best in reached if best < own]), len(reached)
+
+
+def _rank_of_several(
+    curve: Curve, others: Iterable[Curve], step: float, signs: Signs
+) -> tuple[int, int]:
+    own = curve.bests_until(step, signs)
+    reached = [best for o in others if (best := o.bests_until(step, signs)) is not None]
+    if own is None:
+        return 0, len(reached)
+    most = np.finfo(float).max  # for a value that was no number
+    front = ranks(np.minimum(np.array([own, *reached]), most))
+    return int((front[1:] < front[0]).sum()), len(reached)
 
 
 # How a kind of rule is built: `StoppingSettings(kind="quantile", share=0.7)`.

@@ -161,7 +161,9 @@ def judge(records: Records, batch: Batch) -> Judge | None:
         return None
     flying = [paths.flying(t) for t in sorted({*batch.pending, batch.iteration})]
     earlier = read_snapshot(paths.curves(batch.iteration))
-    return Judge(rule, earlier, flying, inward.sign(records.config), _levels(records))
+    config = records.config
+    signs = tuple(one.sign for one in inward.each(config).values()) or inward.sign(config)
+    return Judge(rule, earlier, flying, signs, _levels(records), config.reported)
 
 
 def _levels(records: Records) -> Callable[[str], int] | None:

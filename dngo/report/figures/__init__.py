@@ -42,7 +42,7 @@ FIGURES: tuple[Draw, ...] = (
 
 # First the figures of several objectives, then those for each objective, then the others.
 OF_FRONTS = (trade_off, parallel_front, volume)
-OF_EACH = (progress, slices, surfaces, importance, calibration)
+OF_EACH = (progress, slices, surfaces, importance, calibration, curves)
 OF_ALL = (feasibility, thresholds, models, timeline)
 
 

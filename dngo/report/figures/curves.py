@@ -13,7 +13,9 @@ MOST = 100  # curves in the figure
 
 def curves(view: View) -> Figure | None:
     """The curves of the last batch with progress. Evaluations that were stopped early are marked."""
-    known = archive.read_curves(view.path)
+    names = sorted(view.config.get("objectives", {}))
+    j = names.index(view.objective) if view.objective in names else 0
+    known = [curve.of_objective(j) for curve in archive.read_curves(view.path)]
     reported = np.flatnonzero([bool(curve.points) for curve in known])
     if not len(reported):
         return None

@@ -148,7 +148,8 @@ def ours(
     def objective(**point: float) -> Any:
         until, curve = int(point.get("epoch", EPOCHS)), curves(data, table, [point])[0]
         for epoch in range(1, until + 1) if stops else ():
-            dngo.progress(epoch, curve[epoch - 1, 0])
+            now = curve[epoch - 1].tolist()
+            dngo.progress(epoch, dict(zip(NAMES, now, strict=True)) if several else now[0])
             if dngo.should_stop():
                 break
         values = curve[until - 1].tolist()
@@ -160,6 +161,9 @@ def ours(
     if several:
         weights = {"direction": "minimize", "scale": "log"}
         settings = settings | {"objectives": {"error": "minimize", "weights": weights}}
+        settings |= {"early_stopping": True} if stops else {}
+    if stops:  # a process of its own would have ended before anybody looks
+        settings = settings | {"workers": 0}
     settings = settings | {"batch_size": at_once, "seed": seed, "progress": False}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         counted = 0

@@ -70,7 +70,7 @@ def judged(text: str, constraints: Constraints, *, heeds: bool = True) -> Line:
     elif not (several and isinstance(given, dict) and given.keys() == set(several)):
         given = {}
     if "step" not in said or not given:
-        raise ValueError(f"{shown(text, 60)} is not {_example(several)}")
+        raise ValueError(f"{shown(text, 60)} is not {example(several)}")
     step = outcomes.number("step", said["step"])
     if not 0 <= step < math.inf:
         raise ValueError(f"step must be 0 or more, but is {step:g}")
@@ -83,8 +83,8 @@ def judged(text: str, constraints: Constraints, *, heeds: bool = True) -> Line:
     return Line(step, values, fields)
 
 
-def _example(several: Sequence[str]) -> str:
-    """A line as it should be."""
+def example(several: Sequence[str]) -> str:
+    """A line as it should be. several: the names of the objectives, if there are several."""
     if len(several) < 2:
         return '{"step": 12, "objective": 0.31}'
     values = ", ".join(f'"{name}": 0.31' for name in several)

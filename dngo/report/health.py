@@ -12,7 +12,7 @@ import numpy as np
 
 from dngo import archive
 from dngo.evaluation.fingerprint import differences
-from dngo.evaluation.progress import NOT_RISING, UNREADABLE
+from dngo.evaluation.progress import NOT_RISING, UNREADABLE, example
 from dngo.report.data import View
 from dngo.report.live import count_messages, promised
 from dngo.scores import scores_of
@@ -127,7 +127,8 @@ def reporting(view: View) -> Iterator[Check]:
             "note",
             f"{len(found)} of {len(view)} evaluations reported progress that could not be "
             f"read, for example: {found[-1].partition(UNREADABLE)[2].lstrip(': ')[:200]}",
-            'A line is {"step": 12, "objective": 0.31}. Other names and other lines are left out.',
+            f"A line is {example(sorted(view.config.get('objectives', {})))}. Other names and other "
+            "lines are left out.",
             "messages",
         )
     if many := sum(NOT_RISING in str(text) for text in view.message):

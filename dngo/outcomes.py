@@ -161,8 +161,8 @@ def _values(said: Mapping[str, Any], several: Sequence[str], parts: _Parts) -> d
         if value is None:
             return {}
         return {"objective": parts.take(lambda: number("objective", value), math.nan)}
-    if said.get("objective") is not None:
-        wrong = f"there are several objectives, but only one number{_right(several)}"
+    if (bare := said.get("objective")) is not None:
+        wrong = f"there are several objectives, but {shown(bare)} has no names{_right(several)}"
         return parts.wrong(wrong, dict.fromkeys(several, math.nan))
     given = scalar(said.get(SEVERAL))
     if given is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -24,16 +25,16 @@ def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = No
     """Report the current step of the evaluation, and its objective there.
 
     step: a number that increases, such as the epoch.
-    value: in the objective's units; NaN if it diverged. Of several objectives a mapping,
+    value: in the objective's units; NaN or None if it diverged. Of several objectives a mapping,
     {"error": 0.31, "size": 5}.
     constraints: the study's constraints that are known now, by name: numbers, true or false.
     Raises TypeError, ValueError for a step or a value that is not a number.
     """
     line: dict[str, Any] = {"step": float(step)}
     if isinstance(value, Mapping):
-        line["objectives"] = {str(name): float(each) for name, each in value.items()}
+        line["objectives"] = {str(name): _number(each) for name, each in value.items()}
     else:
-        line["objective"] = float(value)
+        line["objective"] = _number(value)
     if constraints:
         line["constraints"] = {
             name: held if isinstance(held, bool) else float(held)
@@ -45,6 +46,16 @@ def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = No
         # On a full disk this line is lost, but not the evaluation.
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
+
+
+def _number(value: Any) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(
+            f"dngo.progress takes a number, or of several objectives a mapping of names to numbers: {kind}"
+        ) from None
 
 
 def should_stop() -> bool:

@@ -9,11 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from evaluating import POINT, outcome_of, python
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dngo
+from dngo import reporting
 from dngo.config import Objective
 from dngo.evaluation.command import Places, call_of
 from dngo.evaluation.progress import LONGEST, MOST_BYTES, Lines, Printed, Progress, judged
@@ -90,6 +93,17 @@ def test_bad_lines_are_one_message_and_no_failure(tmp_path: Path) -> None:
     assert outcome.message == (
         f"{len(bad)} lines of its progress could not be read: 'no json' is not a line of JSON"
     )
+
+
+def test_what_a_function_reports_is_a_number_or_has_names() -> None:
+    said: list[dict[str, Any]] = []
+    with reporting.heard(said.append, lambda: False):
+        dngo.progress(1, 2)
+        dngo.progress(2, {"a": None, "b": np.float32(0.5)})
+        with pytest.raises(TypeError, match="a mapping of names to numbers: tuple"):
+            dngo.progress(3, (1, 2))
+    assert said[0] == {"step": 1.0, "objective": 2.0} and len(said) == 2
+    assert math.isnan(said[1]["objectives"]["a"]) and said[1]["objectives"]["b"] == 0.5
 
 
 def test_what_is_no_file_is_no_progress(tmp_path: Path) -> None:

@@ -214,6 +214,7 @@ def test_no_fold_gets_the_result_of_another() -> None:
             dngo.minimize(fold(k), SPACE, 4, **CHEAP)
         said = str(error.value)
         assert "the value of k in the function has changed" in said and "\n" not in said
+        assert "does not matter to the result in os.environ" in said
         assert "another `name`" in said and re.search(r"dngo fork \S+/loss --name loss_2$", said)
         assert archive.read_bytes() == before
         assert (

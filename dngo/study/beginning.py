@@ -129,9 +129,12 @@ def _check_function(records: Records, known: dict[str, Any], now: dict[str, Any]
         return
     said = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
     folder = records.paths.folder
+    harmless = ""
+    if any(text.startswith("the value of ") for text in found):
+        harmless = "keep a value that does not matter to the result in os.environ, "
     raise UserError(
         f"{folder}: another function gave its values: {said}. Nothing was evaluated. "
-        "Give this function another `name`, or begin a study of another name with these "
+        f"Give this function another `name`, {harmless}or begin a study of another name with these "
         f"evaluations, in a shell: dngo fork {shlex.quote(str(folder))} --name {records.config.study}_2"
     )
 

@@ -153,6 +153,22 @@ def test_what_jobs_wait_for_is_said(study, cluster: Cluster) -> None:
     assert output.count("Nodes required for job are DOWN") == 1
 
 
+def test_a_job_that_hangs_before_it_begins_is_said(study, cluster: Cluster, tmp_path: Path) -> None:
+    """In a prolog of the site; so does Python where its file system is away."""
+    go = tmp_path / "mended"
+    with cluster.script("TaskProlog", f"until [ -e {go} ]; do sleep 0.2; done"):
+        toy = study()
+        toy.hurry_calls()
+        toy.propose_design()
+        toy.start()
+        toy.until(lambda: "did not come to our code" in toy.log(), "it is said")
+        go.touch()
+        output = toy.end()
+    toy.lawful(4)
+    assert output.count("did not come to our code") == 1
+    assert "2 jobs began in Slurm" in output
+
+
 def test_a_job_whose_outcomes_are_written_is_done_though_its_node_tidies_up(
     study, cluster: Cluster, tmp_path: Path
 ) -> None:

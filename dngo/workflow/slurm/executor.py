@@ -46,7 +46,7 @@ from dngo.workflow import bare
 from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.calls import GOODBYE
 from dngo.workflow.slurm.nodes import FREE
-from dngo.workflow.slurm.reasons import Queue, Row
+from dngo.workflow.slurm.reasons import MUTE, Queue, Row
 from dngo.workflow.slurm.submission import DENIED
 from dngo.workflow.slurm.submitting import Submitting
 from dngo.workflow.words import STOPS
@@ -235,6 +235,7 @@ class Executor(Submitting):
             for n, r in known.items()
             if r.state not in OVER and "launch failed" not in r.reason
         }
+        alive |= {n: r._replace(state=MUTE) for n, r in alive.items() if jobs.is_mute(mine[n], r)}
         now = time.monotonic()
         ended = {n for n in alive if alive[n].state == "COMPLETING" and jobs.is_complete(mine[n])}
         for message in self._queue.hear({n: alive[n] for n in alive if n not in ended}, now):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dngo.workflow import bare
+from dngo.workflow.slurm import reasons
 from dngo.workflow.words import BEGUN, CANNOT_BEGIN, CANNOT_START, ENDED
 
 OF_ALL = ("slurm_partition", "slurm_account", "qos")  # what the profile may say for all jobs
@@ -79,6 +80,15 @@ def begins(job: Any) -> bool:
         own = all(bare.stage_of(part.rule) for part in parts)
         job.aux["dngo_begun"] = not own or bool(log and says(log, BEGUN, start=True))
     return bool(job.aux["dngo_begun"])
+
+
+def is_mute(job: Any, row: reasons.Row) -> bool:
+    """Whether a job has run for a while without our first line in its log. row: Slurm's, of the job."""
+    if row.state != "RUNNING" or begins(job):
+        job.aux.pop("dngo_runs", None)
+        return False
+    now = time.monotonic()
+    return now - float(job.aux.setdefault("dngo_runs", now)) >= reasons.PATIENCE
 
 
 def ending(job: Any) -> str:

@@ -15,6 +15,7 @@ STAYS_FOR = 20.0  # seconds after which a reason counts as one that will not pas
 PATIENCE = 60.0  # seconds of waiting before the user reads the reason
 AGAIN = 3600.0  # seconds after which the user reads it again
 IDLE = 120.0  # the same while no job of the run is running
+MUTE = "MUTE"  # our state of a job that has run for PATIENCE, and has not said that it begins
 
 # Reasons of a pending job that will never start. Each comes with the resource that the user must
 # change.
@@ -122,7 +123,7 @@ class Queue:
         self._since = {reason: self._since.get(reason, now) for reason in current}
         said = []
         for reason in sorted(current):
-            held = "held" in reason.lower() or "hold" in reason.lower()
+            held = "held" in reason.lower() or "hold" in reason.lower() or reason == MUTE.lower()
             since, last = self._since[reason], self._said.get(reason)
             again = IDLE if idle else AGAIN
             if now - since >= (0.0 if held else PATIENCE) and (last is None or now - last >= again):
@@ -148,6 +149,11 @@ class Queue:
             if key
             else ""
         )
+        if reason == MUTE.lower():
+            return (
+                f"{number} began in Slurm and did not come to our code: on the node a prolog, Python or a "
+                f"file system may hang; waiting. `squeue --jobs={','.join(jobs)}` says which node."
+            )
         if reason == reason.lower():  # a state
             return f"{number} in Slurm's state {reason.upper()}, not running; waiting."
         return f"Slurm does not start {number} yet: {full}; waiting.{hint}"

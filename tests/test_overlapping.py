@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +20,10 @@ from dngo import archive
 from dngo.archive.pace import Course
 from dngo.config import load
 from dngo.replay import replay
-from dngo.study import Study
+from dngo.study import Study, overlapping
 from dngo.study.overlapping import MOST, Pace, pace_of, seen
 from dngo.workflow.dag import Dag
+from dngo.workflow.turns import attend
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,14 @@ def test_a_later_run_goes_by_the_durations_that_were_seen() -> None:
     days = {t: replace(c, finished=c.started + 1e4 * lasts) for t, c in courses.items()}
     found = pace_of(days, 8)
     assert found is not None and found.batches == 2, "only the longest of a batch is waited for"
-    assert pace_of({0: courses[0]}, 8) is None
+
+
+def test_until_a_model_is_merged_the_design_says_how_long_an_evaluation_takes() -> None:
+    course = Course(0, math.nan, 0.0, np.zeros(8), np.linspace(10.0, 24.0, 8))
+    for times, batches in ((1, 3), (1000, 2)):
+        found = pace_of({0: replace(course, finished=times * course.finished)}, 8)
+        assert found is not None and found.batches == batches
+    assert pace_of({0: replace(course, started=np.empty(0), finished=np.empty(0))}, 8) is None
 
 
 def pending(path: Path) -> list[list[int]]:
@@ -80,6 +90,16 @@ def test_a_run_overlaps_by_default_and_replays(toy) -> None:
     assert replay(study.archive, 2).verdict == "identical"
 
 
+@pytest.mark.full
+def test_a_fit_waits_for_its_turn_in_a_run(toy) -> None:
+    """The plan lets the third fit begin after the design. By the design's durations two in flight do."""
+    study = toy(iterations=3, batch_size=40, sleep=0.8)
+    study.without = BRIEF
+    study.snakemake(*QUICK, "--cores", "2")
+    once_each(study, 128)
+    assert pending(study.archive)[3] in ([2], [])
+
+
 def test_one_slot_has_nothing_to_overlap(toy) -> None:
     """As with the default study, whose job has all cores."""
     dag = Dag(Study(load([toy(iterations=2).folder / "config.yaml"])))
@@ -88,7 +108,53 @@ def test_one_slot_has_nothing_to_overlap(toy) -> None:
         dag.cores = cores
         dag.overlap(None)
         found.append(dag.study.flying)
-    assert found == [1, 2]
+    assert found == [1, MOST]
+
+
+def test_a_fit_has_its_turn_by_the_batches_that_are_merged(toy, monkeypatch) -> None:
+    """Decided anew after each merge. Where nothing runs, no merge would end a wait."""
+    study = Study(load([toy(iterations=9).folder / "config.yaml"], {"acquisition": "random"}))
+    study.overlap(8)
+    paces = iter([Pace(work=10, between=1000), Pace(work=1000, between=10)])
+    monkeypatch.setattr(overlapping, "seen", lambda records: next(paces))
+    dag = SimpleNamespace(study=study)
+    scheduler = SimpleNamespace(running={"a job"}, job_selector=sorted)
+    attend(SimpleNamespace(scheduler=scheduler), study)
+
+    def started() -> list[int]:
+        """Of the fits of 1 to 5, and of a job without a turn: 0."""
+        return [job.number for job in scheduler.job_selector([Job(t, dag) for t in range(6)])]
+
+    advance(study, 0)
+    assert started() == started() == [0, 1, 2, 3]
+    advance(study, 1)
+    assert started() == [0, 1, 2]
+    scheduler.running.clear()
+    assert started() == [0, 1, 2]
+    assert len(scheduler.job_selector([Job(4, dag)])) == 1
+
+
+@dataclass(order=True, frozen=True)
+class Job:
+    """What Snakemake shows of a job that fits the model of an iteration; 0: of one that does not."""
+
+    number: int
+    dag: Any = field(compare=False)
+
+    def is_group(self) -> bool:
+        return False
+
+    @property
+    def rule(self) -> Any:
+        return SimpleNamespace(module_globals={"dag": self.dag})
+
+    @property
+    def wildcards(self) -> Any:
+        return SimpleNamespace(iteration=str(self.number))
+
+    @property
+    def output(self) -> Any:
+        return SimpleNamespace(**{"surrogate" if self.number else "receipt": "a file"})
 
 
 def test_a_study_of_an_earlier_release_goes_on_as_it_was(toy) -> None:

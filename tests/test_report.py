@@ -277,7 +277,7 @@ def test_idle_slots_are_told(view: View) -> None:
     late = 100.0 * view.table.iteration
     numbers = {k: view.numbers[k] + late for k in ("started", "finished")}
     idle = replace(view, numbers={**view.numbers, **numbers})
-    assert "The next run" in findings(idle)
+    assert "larger batches help" in findings(idle)
     set_by_hand = replace(idle, config={**view.config, "batches_in_flight": 1})
     assert "batches_in_flight: 2" in findings(set_by_hand)
     start = view.table.iteration * 9.0

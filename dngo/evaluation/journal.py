@@ -122,16 +122,13 @@ class Journal:
 
     path: Path
 
-    def begin(
-        self, *, ran: bool, objective: dict[str, Any], batches_in_flight: int | None = None
-    ) -> None:
+    def begin(self, *, ran: bool, objective: dict[str, Any]) -> None:
         """Begin a new journal for a new run.
 
         ran: whether any earlier evaluation of the study has run to its end.
         objective: its fingerprint (`dngo.evaluation.fingerprint`).
-        batches_in_flight: of this run.
         """
-        head = {"ran": ran, "objective": objective, "batches_in_flight": batches_in_flight}
+        head = {"ran": ran, "objective": objective}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):  # the disk is full; this file must not stop a run
             self.path.write_text(json.dumps(head) + "\n", encoding="utf-8")
@@ -192,12 +189,6 @@ class Journal:
     def objective(self) -> dict[str, Any]:
         """The fingerprint of the objective; empty without a journal."""
         return (self._read(1)[0] or {}).get("objective") or {}
-
-    @property
-    def batches_in_flight(self) -> int | None:
-        """The number of batches in flight of the run; None if it is not known."""
-        found = (self._read(1)[0] or {}).get("batches_in_flight")
-        return found if isinstance(found, int) and found > 0 else None
 
     @property
     def stopped(self) -> str:

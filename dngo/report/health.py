@@ -258,16 +258,18 @@ def slots(view: View) -> Iterator[Check]:
     if share < IDLE:
         k = view.config.get("batches_in_flight", 1)
         what = (
-            "The next run decides by these times how many batches are in flight (batches_in_flight: auto)."
+            ""
             if k == "auto"
-            else f"Set batches_in_flight: {k + 1}, so that fits and proposals run during evaluations "
-            "(not from Python: there one batch runs at a time)."
+            else (
+                f"Set batches_in_flight: {k + 1}, so that fits and proposals run during evaluations "
+                "(not from Python: there one batch runs at a time). "
+            )
         )
         yield Check(
             "note",
             "Slots were idle between the batches: in the median iteration, "
             f"{share:.0%} of {_slots(capacity)} busy.",
-            f"{what} If an evaluation takes only seconds, larger batches help more.",
+            f"{what}If an evaluation takes only seconds, larger batches help more.",
             "timeline",
         )
 

@@ -50,7 +50,6 @@ def begin(records: Records) -> str:
     records.paths.journal.begin(
         ran=bool(ran) or any(o is not None and o.status in WORKED for o in ends),
         objective=fingerprint(records.config.objective, records.config.needs),
-        batches_in_flight=records.flying,
     )
     return changed
 

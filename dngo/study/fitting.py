@@ -31,16 +31,19 @@ def fit(records: Records, t: int, output: Path, progress: Progress = silent) -> 
         kept = records.paths.kept_surrogate(t)
         if ends(records, t) or only_told(records, t):
             return _empty(output)
-        context = Context(told=told(records, t, records.training_iterations(t)))
-        if not _stands(records, t, kept, context):
+        # Once, since another batch may be merged meanwhile.
+        iterations = records.training_iterations(t)
+        context = Context(told=told(records, t, iterations))
+        if not _stands(records, t, iterations, kept, context):
             records.paths.journal.heed_request()
-            _fit(records, t, kept, context, progress)
+            _fit(records, t, iterations, kept, context, progress)
         copy(kept, output)
     return None
 
 
-def _fit(records: Records, t: int, output: Path, context: Context, progress: Progress) -> None:
-    iterations = records.training_iterations(t)
+def _fit(
+    records: Records, t: int, iterations: int, output: Path, context: Context, progress: Progress
+) -> None:
     environment = provenance.environment()
     model = derive.Basis(records.archive, records.config, t, iterations, context).fit(progress)
     seconds = time.time() - environment["time"]
@@ -56,7 +59,7 @@ def _fit(records: Records, t: int, output: Path, context: Context, progress: Pro
         # Fits of some kinds start from earlier models, and so do their replays.
         recalls = records.config.surrogate.recalls
         file.attrs["kept"] = "all" if recalls else records.config.archive.surrogates
-        for name, value in _made_from(records, t, context).items():
+        for name, value in _made_from(records, iterations, context).items():
             file.attrs[name] = value
         if context.told:  # it identifies the rows of the archive that this model knew
             file["told"] = context.dump_told()
@@ -65,11 +68,11 @@ def _fit(records: Records, t: int, output: Path, context: Context, progress: Pro
     hdf5.write(output, fill)
 
 
-def _made_from(records: Records, t: int, context: Context) -> dict[str, Any]:
+def _made_from(records: Records, iterations: int, context: Context) -> dict[str, Any]:
     """Everything that a fit depends on, as attributes of its file. Equal attributes mean equal fits."""
     config = records.config
     return {
-        "training_digest": archive.prefix_digest(records.archive, records.training_iterations(t)),
+        "training_digest": archive.prefix_digest(records.archive, iterations),
         "seed": config.seed,
         "versions": json.dumps(derive.versions(), sort_keys=True),
         "settings": config.surrogate.model_dump_json(),
@@ -87,13 +90,13 @@ def _scales(config: Config) -> str:
     return ", ".join(several) or (LOG if inward.units(config).log else LINEAR)
 
 
-def _stands(records: Records, t: int, surrogate: Path, context: Context) -> bool:
+def _stands(records: Records, t: int, iterations: int, surrogate: Path, context: Context) -> bool:
     """Whether a fit of iteration t exists: the one of its batch, or one with the current settings
     and rows.
     """
     if not surrogate.exists() or records.batch_in_flight(t) is not None:
         return surrogate.exists()
-    now = _made_from(records, t, context)
+    now = _made_from(records, iterations, context)
     with hdf5.our_own(surrogate) as file:
         return all(file.attrs.get(key) == value for key, value in now.items())
 

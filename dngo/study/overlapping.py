@@ -1,8 +1,9 @@
 """How many batches are in flight with `batches_in_flight: auto`.
 
-The number is decided once, before a run: Snakemake's plan is fixed, and so is the prefix that each fit
-learns from. It is the least number that keeps the slots about as busy as any would. A larger one would
-cost quality, since each batch in flight is a batch that the next one has not learnt from.
+It is the least number that keeps the slots about as busy as any would. A larger one would cost quality,
+since each batch in flight is a batch that the next one has not learnt from. Snakemake's plan is fixed
+before a run, and lets MOST batches overlap. Durations show only in the run: after each merge the number is
+decided anew, and a fit waits for its turn.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from dngo.study.records import Records
 MOST = 3  # batches in flight
 ENOUGH = 0.95  # of the share of busy slots that MOST batches would give
 SEEN = 5  # the last iterations, whose times count
+# Seconds of a fit with its proposals, and of a merge and two submissions, until some were seen. They
+# matter where an evaluation takes less than a minute.
+MODEL, WAITS = 8.0, 7.0
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,29 @@ class Pace:
         return next(k for k in range(1, MOST + 1) if self.busy(k) >= enough)
 
 
-def batches_in_flight(records: Records, slots: int) -> int:
-    """The number of batches in flight of the next run, from 1 to MOST, or as configured.
+def overlap(records: Records, slots: int) -> int:
+    """Decide how many batches the plan of a run lets overlap: 1, MOST, or as configured.
 
     slots: the most jobs that evaluate at the same time, on this machine or on the cluster.
     """
-    config = records.config
-    if config.batches_in_flight != "auto":
-        return config.batches_in_flight
-    if slots <= 1:
-        return 1  # no job of another batch can start before the last one of this batch has ended
-    if number := _as_it_began(records):
-        return number
-    return (seen(records) or expected(config, slots)).batches
+    records.slots = slots
+    number = records.config.batches_in_flight
+    if number == "auto":
+        # With one slot no job of another batch can start before the last one of this batch has ended.
+        number = 1 if slots <= 1 else _as_it_began(records) or MOST
+    records.flying = number
+    return number
+
+
+def has_turn(records: Records, t: int) -> bool:
+    """Whether the fit of iteration t, which the plan allows, is to begin now."""
+    if records.config.batches_in_flight != "auto":
+        return True
+    merged = records.merged()
+    if records.needed[1] != merged:
+        pace = seen(records) or expected(records.config, records.slots)
+        records.needed = pace.batches, merged
+    return t - records.needed[0] < merged
 
 
 def expected(config: Config, slots: int) -> Pace:
@@ -75,7 +89,7 @@ def expected(config: Config, slots: int) -> Pace:
 
 
 def seen(records: Records) -> Pace | None:
-    """The pace of the last iterations in the archive; None if there is none with a model."""
+    """The pace of the last iterations in the archive; None if it is not known."""
     merged = records.merged()
     if not merged:
         return None
@@ -84,20 +98,26 @@ def seen(records: Records) -> Pace | None:
 
 
 def pace_of(courses: Mapping[int, Course], size: int) -> Pace | None:
-    """The pace of batches of this many points, by the last courses that have a model."""
-    known = [c for _, c in sorted(courses.items()) if len(c.started) and math.isfinite(c.fitted)]
-    known = known[-SEEN:]
+    """The pace of batches of this many points, by the last courses that have a model.
+
+    If there is none, by the design's evaluations. None if their times are not known.
+    """
+    timed = [c for _, c in sorted(courses.items()) if len(c.started)]
+    known = [c for c in timed if math.isfinite(c.fitted)][-SEEN:]
+    model, waits = MODEL, WAITS
+    if known:
+        model = max(0.0, float(np.mean([c.proposed - c.fitted for c in known])))
+        # Both also contain waits for a slot. The shortest has the least of that.
+        waits = max(0.0, min(float(np.min(c.started)) - c.proposed for c in known))
+        waits += max(0.0, min(_wait(c, courses) for c in known))
+    known = known or timed[-SEEN:]
     if not known:
         return None
     mean = float(np.mean(np.concatenate([c.finished - c.started for c in known])))
     longest = float(np.mean([np.max(c.finished - c.started) for c in known]))
-    model = max(0.0, float(np.mean([c.proposed - c.fitted for c in known])))
-    # Both also contain waits for a slot. The shortest has the least of that.
-    submitted = max(0.0, min(float(np.min(c.started)) - c.proposed for c in known))
-    noticed = max(0.0, min(_wait(c, courses) for c in known))
     return Pace(
         work=size * mean / min(size, _most_at_once(known)),
-        between=longest - mean + noticed + model + submitted,
+        between=longest - mean + waits + model,
         model=model,
     )
 

@@ -33,13 +33,17 @@ class Records:
 
     beside: the folder from which relative paths in the configuration start.
     asked: who proposes, if not a run of Snakemake; the batch records it.
-    flying: the number of batches in flight of the run that is being planned, if one is.
+    flying: the most batches in flight of the run that is being planned, if one is.
+    slots: the most jobs that evaluate at the same time in this run.
+    needed: how many batches in flight keep these busy, and for which number of merged iterations.
     """
 
     config: Config
     beside: Path = Path()
     asked: dict[str, Any] | None = None
     flying: int | None = None
+    slots: int = 1
+    needed: tuple[int, int] = (1, -1)
 
     @cached_property
     def paths(self) -> Paths:
@@ -84,22 +88,17 @@ class Records:
         return archive.read_table(self.archive, iterations=iterations, thresholds=thresholds)
 
     def training_iterations(self, t: int) -> int:
-        """The number of first iterations from which the surrogate of iteration t learns. It is fixed.
+        """The number of first iterations from which the surrogate of iteration t learns.
 
         With k batches in flight, iteration t starts once iteration t - k is merged. The design
-        always counts.
+        always counts. A plan has the least number. With `auto` a fit learns from all that is merged
+        as it begins.
         """
         if t == 0:
             return 0
-        number = self.batches_in_flight
+        asked = self.config.batches_in_flight
+        number = self.flying if asked == "auto" else asked
         return max(1, t - number + 1 if number else min(t, self.merged()))
-
-    @property
-    def batches_in_flight(self) -> int | None:
-        """The most batches in flight; None with `auto` if no run has decided it."""
-        if self.config.batches_in_flight != "auto":
-            return self.config.batches_in_flight
-        return self.flying or self.paths.journal.batches_in_flight
 
     def unchosen(self) -> int:
         """How many iterations after the first no model chose, in the archive and in flight.

@@ -59,13 +59,8 @@ class Study(Records):
     num_chunks = planning.num_chunks
     clear_end = ending.clear_end
 
-    def overlap(self, slots: int) -> int:
-        """Decide how many batches are in flight in the run that is being planned, and return it.
-
-        slots: the most jobs that evaluate at the same time.
-        """
-        self.flying = overlapping.batches_in_flight(self, slots)
-        return self.flying
+    overlap = overlapping.overlap
+    has_turn = overlapping.has_turn
 
     @property
     def ending(self) -> Ending:

@@ -38,7 +38,7 @@ from dngo.storage.patience import in_words
 from dngo.storage.processes import end_at_once
 from dngo.storage.text import fault
 from dngo.study import Study
-from dngo.workflow import course, module, others, resources, room, slurm
+from dngo.workflow import course, module, others, resources, room, slurm, turns
 from dngo.workflow.bare import job_limits
 
 
@@ -56,7 +56,7 @@ class Dag:
         self.config: dict[str, Any] = json.loads(study.config.resolved())
         self.folder = str(study.folder) if folder is None else folder
         self._claim: Claim | None = None
-        # Called when a run begins, to listen to signals.
+        # Called when a run begins, to listen to signals and to hold back fits.
         self._listen: Callable[[], None] = lambda: None
         self.needs = _as_inputs(study.config.needs, modified=None)
         self._file = ""  # option that names the configuration in commands of `dngo`
@@ -106,7 +106,7 @@ class Dag:
         if roles["main"]:
             os.environ.setdefault("LOGNAME", user())  # Snakemake needs a name for its log
             atexit.register(course.outlive_readers)
-            dag._listen = lambda: slurm.listen(workflow)
+            dag._listen = lambda: turns.attend(workflow, dag.study)
         if roles["main"] and not roles["dry"]:
             course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
             room.await_room(workflow, alone=workflow.modifier.is_main_snakefile())

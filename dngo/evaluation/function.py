@@ -219,6 +219,7 @@ class Forking(Starter):
                 control.close()
                 if self._among_others:
                     _close_all_but(theirs.fileno())
+                _limit_threads("1", threaded)  # of most forks: once, and not in each of them
                 start.serve(theirs, parent, functools.partial(_become, self._call, threaded))
             finally:
                 os._exit(0)
@@ -264,7 +265,8 @@ def _become(
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
     code = 1
     try:
-        _limit_threads(os.environ.get("OMP_NUM_THREADS", ""), threaded)
+        if os.environ.get("OMP_NUM_THREADS") != "1":
+            _limit_threads(os.environ.get("OMP_NUM_THREADS", ""), threaded)
         _seed(int(os.environ["DNGO_SEED"]))
         write_report(call(json.load(sys.stdin)))
         code = 0

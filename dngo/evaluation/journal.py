@@ -19,6 +19,7 @@ request names the run, so that it never stops a later one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -208,9 +209,12 @@ class Journal:
         limit: `stop.failures`. Without a journal, as in a stage outside a run, this raises nothing.
         """
         self.heed_request()
-        head, ends, whole = self._read(limit)
-        if head is None or not ends or limit == 0:
+        head, lines, whole = self._read(limit)
+        newest = list(itertools.islice(_ends(reversed(lines)), limit))
+        # One that worked contradicts both findings, and saves reading the rest at each evaluation.
+        if head is None or not newest or any(end["status"] in WORKED for end in newest):
             return
+        ends = list(_ends(lines))
         last = ends[-1]
         if whole and not head["ran"] and not any(e["status"] in WORKED for e in ends):
             mistake = next((end for end in ends if _is_mistake(end["message"])), None)
@@ -257,8 +261,8 @@ class Journal:
             with open(descriptor, "ab", buffering=0) as stream:
                 stream.write((json.dumps(document) + "\n").encode())
 
-    def _read(self, limit: int) -> tuple[dict[str, Any] | None, list[dict[str, Any]], bool]:
-        """The reason why the run stops, its last evaluations, and whether there are no others."""
+    def _read(self, limit: int) -> tuple[dict[str, Any] | None, list[str], bool]:
+        """What the run began with, at least its last `limit` lines, and whether there are no others."""
         try:
             with open(self.path, "rb") as stream:
                 head = next(_documents([stream.readline().decode()]), None)
@@ -267,8 +271,7 @@ class Journal:
                 lines = stream.read().decode("utf-8", "replace").splitlines()
         except (OSError, UnicodeDecodeError):
             return None, [], False
-        ends = [d for d in _documents(lines) if {"id", "status", "message"} <= d.keys()]
-        return head if head and "ran" in head else None, ends, size - start <= limit * _LINE
+        return head if head and "ran" in head else None, lines, size - start <= limit * _LINE
 
 
 @dataclass(frozen=True)
@@ -308,6 +311,11 @@ def _documents(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             document = json.loads(line)
             if isinstance(document, dict):
                 yield document
+
+
+def _ends(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """How evaluations ended, of the lines that say that."""
+    return (d for d in _documents(lines) if {"id", "status", "message"} <= d.keys())
 
 
 def _is_mistake(message: str) -> bool:

@@ -22,7 +22,7 @@ def opened(browser: Browser, report: Path) -> float:
     """Wall seconds until the first figure of a report is drawn."""
     began = time.monotonic()
     browser.open(report.resolve().as_uri())
-    browser.wait("document.querySelector('.figure').dataset.state === 'drawn'", 600)
+    browser.wait("document.querySelector('.figure').dataset.state === 'drawn'")
     return time.monotonic() - began
 
 
@@ -37,7 +37,7 @@ def pictures(browser: Browser, folder: Path, names: Sequence[str] | None, *, gre
     every = browser.js("[...document.querySelectorAll('.figure')].map(f => f.dataset.figure)")
     for name in names or every:
         browser.js(f"document.getElementById('figure-{name}').scrollIntoView()")
-        browser.wait(f"document.getElementById('figure-{name}').dataset.state === 'drawn'", 600)
+        browser.wait(f"document.getElementById('figure-{name}').dataset.state === 'drawn'")
         figure = browser.driver.find_element(By.ID, f"figure-{name}")
         figure.screenshot(str(folder / f"{name}.png"))
 

@@ -28,14 +28,14 @@ class Wavering:
     shifts: Array
 
     @classmethod
-    def of(cls, space: Space, within: Mapping[str, float]) -> Wavering:
-        """within: half of the width of each wavering parameter's range, in natural units."""
+    def of(cls, space: Space, within: Mapping[str, float], pairs: int | None = None) -> Wavering:
+        """within: half of the width of each wavering parameter's range, in natural units. pairs: of
+        places; None: as many as a batch takes."""
+        pairs = pairs or current().joint.shifts
         names = [column.name for column in space.columns]
         columns = [names.index(name) for name in sorted(within)]
-        shifts = np.zeros((2 * current().joint.shifts, space.k))
-        shifts[:, columns] = _cube(current().joint.shifts, len(columns)) * [
-            within[name] for name in sorted(within)
-        ]
+        shifts = np.zeros((2 * pairs, space.k))
+        shifts[:, columns] = _cube(pairs, len(columns)) * [within[name] for name in sorted(within)]
         return cls(space, shifts)
 
     def around(self, v: Array) -> Array:

@@ -14,6 +14,7 @@ from dngo.report.figures.compared import all_compared
 from dngo.report.figures.course import planar, progress, spent, timeline
 from dngo.report.figures.curves import curves
 from dngo.report.figures.front import parallel_front, trade_off, volume
+from dngo.report.figures.goals import learnt, level, wavering
 from dngo.report.figures.model import feasible_map, importance, slices, surfaces
 from dngo.report.figures.points import batch, calibration, feasibility, models, parallel, thresholds
 from dngo.report.figures.style import Figure, plot
@@ -22,6 +23,9 @@ Draw = Callable[[View], Figure | None]
 OTHERS = Registry("dngo.figures")
 
 FIGURES: tuple[Draw, ...] = (
+    learnt,
+    level,
+    wavering,
     progress,
     spent,
     planar,

@@ -90,7 +90,7 @@ def _slice(
     _band(figure, column, axis, (values, mean, *ends), first, place)
     ruled_out(figure, values, ~view.allowed(view.best, {j: values}), axis, place)
     at = view.table.v[view.best, j], view.table.objective[view.best]
-    _star(figure, view, at, "best: %{y:.6g} at %{x:.6g}", showlegend=first, **place)
+    star(figure, view, at, "best: %{y:.6g} at %{x:.6g}", showlegend=first, **place)
     if column.choices is None:
         for bound in (column.low, column.high):
             figure.add_vline(
@@ -134,7 +134,7 @@ def _band(
         )  # fmt: skip
 
 
-def _star(figure: go.Figure, view: View, at: tuple[float, float], said: str, **more: Any) -> None:
+def star(figure: go.Figure, view: View, at: tuple[float, float], said: str, **more: Any) -> None:
     """Draw the best point as a star. said: when the mouse is on it."""
     figure.add_scatter(
         x=[at[0]], y=[at[1]], mode="markers", name="best", legendgroup="best", customdata=[view.best],
@@ -143,7 +143,7 @@ def _star(figure: go.Figure, view: View, at: tuple[float, float], said: str, **m
     )  # fmt: skip
 
 
-def _axis(view: View, j: int) -> dict[str, Any]:
+def own_axis(view: View, j: int) -> dict[str, Any]:
     """The axis of column j of v, with its label."""
     column = view.space.columns[j]
     return style.axis_of(column, title=style.escape(view.label(column.name)))
@@ -208,7 +208,7 @@ def importance(view: View) -> style.Figure | None:
     )
 
 
-def _most_important(view: View, of: int, count: int) -> list[int]:
+def most_important(view: View, of: int, count: int) -> list[int]:
     """The columns of v that matter most for the objective (of: 0) or for feasibility (1)."""
     total = np.nan_to_num(view.importance["total"][of], nan=-1.0)
     return [int(j) for j in np.argsort(-total, kind="stable")[:count]]
@@ -219,7 +219,7 @@ def surfaces(view: View) -> style.Figure | None:
     if not view.has_model or view.best is None or view.space.k < 2:
         return None
     active = np.isfinite(view.table.v[view.best])
-    ranked = [j for j in _most_important(view, 0, view.space.k) if active[j]][:3]
+    ranked = [j for j in most_important(view, 0, view.space.k) if active[j]][:3]
     pairs = [(a, b) for i, a in enumerate(ranked) for b in ranked[i + 1 :]]
     if not pairs:
         return None
@@ -255,9 +255,9 @@ def surfaces(view: View) -> style.Figure | None:
                     line={"color": "#fff", "width": 2, "dash": "dash"}, **place,
                 )  # fmt: skip
         at = view.table.v[view.best, a], view.table.v[view.best, b]
-        _star(figure, view, at, "best", showlegend=i == 1, **place)
-        figure.update_xaxes(_axis(view, a), **place)
-        figure.update_yaxes(_axis(view, b), **place)
+        star(figure, view, at, "best", showlegend=i == 1, **place)
+        figure.update_xaxes(own_axis(view, a), **place)
+        figure.update_yaxes(own_axis(view, b), **place)
     return style.Figure(
         "surfaces",
         "Two parameters at a time",
@@ -317,7 +317,7 @@ def feasible_map(view: View) -> style.Figure | None:
     if not np.isfinite(view.importance["total"][1]).any():
         return None
     active = np.isfinite(view.table.v[view.best])
-    ranked = [j for j in _most_important(view, 1, view.space.k) if active[j]][:2]
+    ranked = [j for j in most_important(view, 1, view.space.k) if active[j]][:2]
     if len(ranked) < 2:
         return None
     a, b = ranked
@@ -336,7 +336,7 @@ def feasible_map(view: View) -> style.Figure | None:
                 name=name, marker=style.marks(name, 6), customdata=rows,
                 text=[view.id(row) for row in rows], hovertemplate="%{text}<extra></extra>",
             )  # fmt: skip
-    figure.update_layout(xaxis=_axis(view, a), yaxis=_axis(view, b))
+    figure.update_layout(xaxis=own_axis(view, a), yaxis=own_axis(view, b))
     return style.Figure(
         "feasible-map",
         "Where evaluations end well",

@@ -75,7 +75,7 @@ def drawn(
 ) -> Drawn:
     """Functions of the whole space's model, and their candidates. wavering: of the inputs."""
     model, space, pool = state.model, state.space, state.candidates
-    rows = state.shared_rows(count, rng)
+    rows = state.shared_rows(count, rng, 1 if wavering is None else len(wavering.shifts))
     rules, own = descent_of(space), []
     functions = [
         Seen(draw(model.objective, np.ones(min(AT_ONCE_WIDE, count - i)), rng), space, wavering)

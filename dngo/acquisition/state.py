@@ -151,10 +151,10 @@ class BatchState:
         found.judge()
         return found
 
-    def shared_rows(self, number: int, rng: np.random.Generator) -> Rows:
+    def shared_rows(self, number: int, rng: np.random.Generator, places: int = 1) -> Rows:
         """Rows of free candidates that `number` functions share which search the whole space: all of a
-        listed space, some of another."""
-        pool, most = self.candidates, max(SHARED, 2 * number)
+        listed space, some of another. places: at which each is evaluated."""
+        pool, most = self.candidates, max(SHARED // places, 2 * number)
         rows = np.flatnonzero(self.spacing.free(pool.v))
         return rows if is_listed(self.space) else np.sort(rng.permutation(rows)[:most])
 

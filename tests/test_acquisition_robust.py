@@ -18,7 +18,7 @@ from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
 from dngo.replay import replay
-from dngo.report.best import function_at
+from dngo.report.best import around, function_at
 from dngo.space import Space
 from dngo.space.parameters import Int
 from dngo.study import Study
@@ -97,6 +97,28 @@ def test_an_outcome_that_the_model_has_not_learnt_counts_where_inputs_waver() ->
     before, after = expected(0.1, np.full(2, np.nan)), expected(0.1, y)
     assert after[0, 0] < before[0, 0] - 0.1 and after[1, 0] < before[1, 0]
     assert (after[:, 1] == before[:, 1]).all()
+
+
+def test_points_around_decide_which_is_best_where_inputs_waver() -> None:
+    v = np.random.default_rng(0).random((80, 2))
+    v[:3], v[-1] = HOLE + np.array([[0.0, 0.0], [0.01, 0.0], [0.0, 0.02]]), BASIN + 0.03
+    known = SPACE.unit(v), SPACE.encode(v), f(v), np.full(len(v), np.nan)
+    surrogate = np.where(
+        np.arange(len(v)) == 1, -1.0, 0.0
+    )  # it takes a point in the hole for the best
+
+    def best(within: dict[str, float]) -> np.ndarray:
+        config = {"acquisition": {"within": within}}
+        rows, mean, deviation = around(SPACE, config, known, v, surrogate)
+        return v[rows[np.argmin(mean + deviation)]]
+
+    assert np.linalg.norm(best({}) - HOLE) < 0.03
+    robust = best({"x0": WITHIN, "x1": WITHIN})
+    assert wavering_mean(robust[None])[0] < np.sort(wavering_mean(v))[0] + 0.01
+    config = {"acquisition": {"within": {"x0": WITHIN}}}
+    assert not len(
+        around(SPACE, config, known, v, np.full(len(v), np.nan))[0]
+    )  # without a surrogate
 
 
 def test_a_whole_study_replays_and_its_best_point_by_the_model_is_the_robust_one(

@@ -20,6 +20,7 @@ from dngo.audit import audit
 from dngo.cli import main
 from dngo.errors import UserError
 from dngo.report.beside import beside
+from dngo.report.best import around_the_best
 from dngo.report.data import View
 from dngo.report.text import summary
 from dngo.report.uncertain import left_out
@@ -27,7 +28,6 @@ from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.model import Model
-from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateSettings
 
 ARCHIVES = Path(__file__).parent / "data" / "archives"

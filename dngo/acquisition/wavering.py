@@ -7,7 +7,7 @@ that box is lowest, not the bottom of a narrow hole (Beyer and Sendhoff 2007, "R
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -47,6 +47,14 @@ class Wavering:
     def mean(self, values: Array) -> Array:
         """The means of values (..., n s) of these places, by point: (..., n)."""
         return np.asarray(values.reshape(*values.shape[:-1], -1, len(self.shifts)).mean(axis=-1))
+
+    def expected(
+        self, function: Callable[[Array], tuple[Array, Array]], v: Array
+    ) -> tuple[Array, Array]:
+        """The means of a function's mean and deviation, of encoded points, over where inputs set to v (n,
+        k) may really be: two (n,)."""
+        mean, deviation = function(self.space.encode(self.around(v)))
+        return self.mean(mean), self.mean(deviation)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dngo.batch import STOPPED
 from dngo.config import thresholds_of
 from dngo.errors import UserError
 from dngo.redaction import redacted
-from dngo.report.best import LIKELY, function_at, may_differ, waver
+from dngo.report.best import LIKELY, around, function_at, may_differ, waver
 from dngo.report.front import Front
 from dngo.report.live import stage_seconds
 from dngo.scores import Expected, expected_constraints
@@ -197,23 +197,27 @@ class View:
         yet; near the best point a process of the points there. NaN without a surrogate, and for all
         but the best `MOST_EXPECTED` outcomes. An ok point is feasible unless outcomes are noisy.
         """
+        mean, std, feasibility = np.full((3, len(self)), np.nan)
         if self.model is None or not self.has_model:
-            nothing = np.full(len(self), np.nan)
-            return nothing, nothing, nothing
+            return mean, std, feasibility
+        for rows, *found in (self._by_the_surrogate, self._around_the_best):
+            mean[rows], std[rows] = found
+        rows = self._to_be_expected
+        feasibility[rows] = self.model.feasibility(self.table.x[rows])
+        if not may_differ(self.table, self.point):
+            feasibility[self.ok] = 1.0
+        return *self.units.outward(mean, std), feasibility
+
+    @cached_property
+    def _by_the_surrogate(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of `_to_be_expected`, and the surrogate's mean and deviation there, minimised."""
+        assert self.model is not None
         found = archive.iteration_attributes(self.path, self.model_iteration)
         new = self.ok & (self.table.iteration >= int(found["training_iterations"]))
         y = np.where(new, self.units.inward(self.table.objective), np.nan)
-        mean, std, feasibility = np.full((3, len(self)), np.nan)
-        rows = self._to_be_expected
-        x = self.table.x[rows]
+        rows, table = self._to_be_expected, self.table
         known = self.model, self.space, self.config
-        mean[rows], std[rows] = function_at(*known, x, self.table.v[rows], y[rows])
-        feasibility[rows] = self.model.feasibility(x)
-        if not may_differ(self.table, self.point):
-            feasibility[self.ok] = 1.0
-        rows, *nearby = self._around_the_best
-        mean[rows], std[rows] = nearby
-        return *self.units.outward(mean, std), feasibility
+        return rows, *function_at(*known, table.x[rows], table.v[rows], y[rows])
 
     @cached_property
     def _to_be_expected(self) -> np.ndarray:
@@ -222,19 +226,20 @@ class View:
             return np.arange(len(self))
         value = np.where(self.counts, self.sign * self.table.objective, np.inf)
         best = np.argsort(value, kind="stable")[:MOST_EXPECTED]
-        return np.union1d(best, self._around_the_best[0])
+        return np.sort(best) if waver(self.config) else np.union1d(best, self._around_the_best[0])
 
     @cached_property
     def _around_the_best(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows near the best one, and the mean and deviation of their objective, minimised."""
-        from dngo.surrogates.nearby import around_the_best
-
-        if waver(self.config):  # then the best point is not the lowest
-            return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
-        table, y = self.table, self.units.inward(self.table.objective)
+        table, value = self.table, np.full(len(self), np.nan)
+        y = self.units.inward(table.objective)
         ok = np.flatnonzero(self.counts & np.isfinite(y))
+        if waver(self.config) and self.has_model:  # then the best point is not the lowest
+            rows, mean, std = self._by_the_surrogate
+            value[rows] = mean + std
         u, noise = self.space.unit(table.v), self.units.inward_noise(table.objective, table.noise)
-        rows, mean, std = around_the_best(u[ok], table.x[ok], y[ok], noise[ok])
+        known = u[ok], table.x[ok], y[ok], noise[ok]
+        rows, mean, std = around(self.space, self.config, known, table.v[ok], value[ok])
         return ok[rows], mean, std
 
     @cached_property

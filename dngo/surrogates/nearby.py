@@ -29,7 +29,6 @@ from scipy.special import log_ndtr
 from dngo.rules import current
 from dngo.surrogates.data import LogScale, TargetScale
 from dngo.surrogates.local_process import LocalProcess, Quadratic, likeliest_quadratic
-from dngo.surrogates.numerics import bounded, one_thread
 from dngo.surrogates.problem import ReportedNoise
 from dngo.surrogates.selection import is_likelier, is_of_no_use, predicts_better
 from dngo.types import Array, Rows
@@ -37,10 +36,6 @@ from dngo.types import Array, Rows
 NORMAL = 2.198  # a normal's variance is this many times the square of its median deviation
 EDGE = 1.5  # bound of a process's inputs: beyond it nothing changes
 MOST = 800  # points that the process of a region or a front is conditioned on, at a cubic cost
-# This many points nearest to the best one decide which point is the best. On thirty noisy functions
-# of the tuning families, 100, 200 and 400 are about equally good. On bbob-noisy 400 is better than
-# both.
-DECIDING = 400
 # Rounds of the search for outliers, each at the cost of a Cholesky factor. Every third one fits the
 # hyperparameters anew.
 ROUNDS, REFINED_EVERY = 12, 3
@@ -333,27 +328,3 @@ class _Points:
         evidence = other.log_evidence, first.log_evidence
         kept = is_likelier(*evidence, numbers=d * (d - 1) / 2, n=len(self.t))
         return (frames[best], other) if kept else (Frame(), first)
-
-
-def around_the_best(u: Array, x: Array, y: Array, noise: Array) -> tuple[Rows, Array, Array]:
-    """The points near the best one, and the function's mean and deviation there: rows and two (m,).
-
-    u: (n, k) in the unit cube, for distances; x: (n, d) the same points, encoded. y: (n,) finite;
-    noise: (n,). First the points near the lowest value are fitted, and then the points near the
-    lowest mean of that fit. No rows if there are too few. The same points always give the same
-    bits.
-    """
-    if len(y) < current().nearby.least or u.shape[1] == 0:
-        return np.empty(0, dtype=np.intp), np.empty(0), np.empty(0)
-    y, centre, before = bounded(y), int(np.argmin(y)), -1
-    with one_thread():
-        while True:
-            rows = np.argsort(cdist(u[[centre]], u)[0], kind="stable")[:DECIDING]
-            rng = np.random.default_rng(0)
-            near = Nearby.fit(x[rows], y[rows], noise[rows], rng=rng)
-            mean, deviation = near.function(x[rows])
-            best = int(rows[np.argmin(mean + deviation)])
-            if before >= 0 or best == centre:
-                break
-            centre, before = best, centre
-    return rows, mean, deviation

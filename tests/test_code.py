@@ -62,7 +62,7 @@ DOORS_OF_KINDS = {
 LONGEST, MOST_PARAMETERS = 60, 8
 LONGEST_MODULE = 500
 LARGEST_ENGINE = (
-    6759  # waves beside networks took 110, inputs that waver 72, a first feasible point 64, fronts of
+    6746  # waves beside networks took 110, inputs that waver 72, a first feasible point 64, fronts of
     # studies with a fidelity 25, promotions that are counted 14
 )
 

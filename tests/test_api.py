@@ -125,7 +125,7 @@ def test_looking_needs_the_archive_alone(both: tuple[Toy, Toy], tmp_path: Path) 
         (lambda: study.predict({"x": 2, "y": 0}), "x: 2 is outside 0 to 1"),
         (lambda: study.model(9), "has no iteration 9"),
         (lambda: study.model(0), "iteration 0 has a surrogate"),
-        (lambda: study.figure("none"), "they are progress"),
+        (lambda: study.figure("none"), "no figure 'none'; they are "),
         (lambda: dngo.open(tmp_path / "none.h5"), "there is no such archive"),
     ):
         with pytest.raises(UserError, match=words):

@@ -141,6 +141,18 @@ def test_what_is_altered_in_it_shows(what: str) -> None:
         assert any(line.startswith("iteration 1 (rows 5 to 9)") for line in verify(path))
 
 
+def test_a_curve_has_a_value_for_each_objective() -> None:
+    path = Path("a.h5")
+    written(path)
+    with h5py.File(path, "r+") as file:
+        group = file["iterations/1/progress"]
+        wider = np.insert(group["points"][()], 3, 0.5, axis=1)
+        del group["points"]
+        group["points"] = wider
+    with pytest.raises(dngo.UserError, match="points: has shape"):
+        verify(path)
+
+
 # ---- what is learnt -----------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ from dngo.stopping.curves import Curve
 from dngo.storage.hdf5 import Unsound
 
 NAME = "progress"
-FEWEST = len(("slot", "step", "value", "seconds"))  # columns; more with several objectives
+COLUMNS = len(("slot", "step", "seconds"))  # beside those of the objectives
 
 
 def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, Any]) -> None:
@@ -34,7 +34,7 @@ def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, 
         return
     target = group.create_group(NAME)
     values = [[math.nan if v is None else v for v in row] for row in rows]
-    points = np.array(values, dtype="f8").reshape(len(rows), len(rows[0]) if rows else FEWEST)
+    points = np.array(values, dtype="f8").reshape(len(rows), len(rows[0]) if rows else COLUMNS + 1)
     target.create_dataset("points", data=points, **(packing if rows else {}))
     text = json.dumps(stops, sort_keys=True)
     target.create_dataset("stops", data=text, dtype=h5py.string_dtype("utf-8"))
@@ -64,8 +64,11 @@ def fields(record: h5py.Group) -> dict[int, dict[str, Any]]:
     return found
 
 
-def check(record: h5py.Group, rows: int) -> None:
-    """Raise Unsound unless the group can be used. rows: the number of rows of its iteration."""
+def check(record: h5py.Group, rows: int, objectives: int) -> None:
+    """Raise Unsound unless the group can be used.
+
+    rows: the number of rows of its iteration. objectives: how many the study has.
+    """
     group = record.get(NAME)
     if group is None:
         return
@@ -74,10 +77,9 @@ def check(record: h5py.Group, rows: int) -> None:
     points, stops = group["points"], group["stops"]
     if not isinstance(points, h5py.Dataset) or points.dtype.kind != "f":
         raise Unsound(f"{points.name}: holds values of another type")
-    if points.ndim != 2 or points.shape[1] < FEWEST:
-        raise Unsound(
-            f"{points.name}: has shape {points.shape}, but (n, {FEWEST}) or wider is expected"
-        )
+    width = COLUMNS + objectives if len(points) else COLUMNS + 1
+    if points.ndim != 2 or points.shape[1] != width:
+        raise Unsound(f"{points.name}: has shape {points.shape}, but (n, {width}) is expected")
     slots = points[:, 0]
     if not np.isin(slots, np.arange(rows)).all() or np.any(np.diff(slots) < 0):
         raise Unsound(f"{points.name}: has points of rows outside its iteration")

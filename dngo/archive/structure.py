@@ -101,7 +101,9 @@ def _check_parts(
             raise Unsound(f"{column.name}: has shape {column.shape}, but {rows} rows are expected")
     _outcomes(outcomes, known_rows)
     known_so_far = known_rows, known_iterations
-    _iterations(_member(file, "iterations"), root["iterations"], rows, proposals, known_so_far)
+    objectives = max(1, len(root["identity"].get("objectives", ())))
+    group = _member(file, "iterations")
+    _iterations(group, root["iterations"], rows, proposals, known_so_far, objectives)
     if "transfer" in file:
         check_transfer(file["transfer"], space)
 
@@ -241,7 +243,12 @@ def space_of(identity: dict[str, Any]) -> Space:
 
 
 def _iterations(
-    group: h5py.Group, iterations: int, rows: int, proposals: h5py.Group, known: tuple[int, int]
+    group: h5py.Group,
+    iterations: int,
+    rows: int,
+    proposals: h5py.Group,
+    known: tuple[int, int],
+    objectives: int,
 ) -> None:
     """known: how many rows and iterations need no check."""
     before, first_iteration = known
@@ -262,7 +269,7 @@ def _iterations(
             raise Unsound(f"{record.name}: rows {first} to {row - 1} belong to another iteration")
         if found["training_iterations"] > t or not _below(found["pending"], t):
             raise Unsound(f"{record.name}: learnt from later iterations")
-        progress.check(record, size)
+        progress.check(record, size, objectives)
         if "surrogate" in record:
             _surrogate(_member(record, "surrogate"), size)
     if row != rows:

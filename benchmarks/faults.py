@@ -32,6 +32,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -261,7 +262,7 @@ class Trial:
     def fault(self, kind: str) -> None:
         self.faults.append((time.clock_gettime(time.CLOCK_MONOTONIC), kind))
 
-    def through(self, act: Callable[[], None], window: float) -> dict[str, object]:
+    def through(self, act: Callable[[], None], window: float) -> dict[str, Any]:
         """What became of it, until it has ended well, or for 15 minutes. act: called ten times a second."""
         began = time.monotonic()
         try:
@@ -279,7 +280,7 @@ class Trial:
                 self.process.wait()
         return verdict
 
-    def verdict(self, window: float) -> dict[str, object]:
+    def verdict(self, window: float) -> dict[str, Any]:
         """What became of every evaluation."""
         ends: dict[str, list[float]] = defaultdict(list)
         starts: Counter[str] = Counter()
@@ -362,7 +363,7 @@ def kill(trial: Trial, kind: str) -> bool:
     return True
 
 
-def kills(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
+def kills(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, Any]:
     """A study in which processes are killed; every third one with a wrapper."""
     trial = Trial(folder, rng, wrapped=rng.random() < 1 / 3)
     wanted: list[str] = []
@@ -412,7 +413,7 @@ class Shim:
 
 def disk(
     folder: Path, rng: random.Random, most: int, window: float, errors: dict[str, int] = ERRORS
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """A study whose calls that write fail, one after another or some in a row."""
     shim = Shim(folder)
     trial = Trial(folder, rng, environment=shim.environment)
@@ -434,7 +435,7 @@ def disk(
     return trial.through(act, window)
 
 
-def clock(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, object]:
+def clock(folder: Path, rng: random.Random, most: int, window: float) -> dict[str, Any]:
     """A study during which the time of day jumps, and Snakemake is killed now and then."""
     shim = Shim(folder)
     trial = Trial(folder, rng, pause=5.0, environment=shim.environment)
@@ -450,10 +451,15 @@ def clock(folder: Path, rng: random.Random, most: int, window: float) -> dict[st
     return trial.through(act, window)
 
 
-SORTS = {"kills": kills, "disk": disk, "stale": partial(disk, errors=STALE), "clock": clock}
+SORTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "kills": kills,
+    "disk": disk,
+    "stale": partial(disk, errors=STALE),
+    "clock": clock,
+}
 
 
-def studies(sort: str, faults: int, seed: int, window: float) -> Iterator[dict[str, object]]:
+def studies(sort: str, faults: int, seed: int, window: float) -> Iterator[dict[str, Any]]:
     """Studies until there were so many faults of a sort."""
     done = number = 0
     while done < faults:
@@ -465,7 +471,7 @@ def studies(sort: str, faults: int, seed: int, window: float) -> Iterator[dict[s
             if bad:
                 shutil.copytree(name, f"fault-failures/{sort}-{seed}-{number}", dirs_exist_ok=True)
         number += 1
-        done += max(1, sum(row["faults"].values()))  # type: ignore[attr-defined]
+        done += max(1, sum(row["faults"].values()))
         yield {"sort": sort, "study": number, **row}
 
 
@@ -489,11 +495,11 @@ def main() -> None:
             continue
         for row in studies(sort, wanted, options.seed, options.window):
             print(json.dumps(row), flush=True)
-            total.update(row["faults"])  # type: ignore[arg-type]
+            total.update(row["faults"])
             for name in ("lost", "repeated", "in_window"):
-                total[name] += len(row[name])  # type: ignore[arg-type]
+                total[name] += len(row[name])
             for name in ("missing", "tracebacks", "ended"):
-                total[name] += int(row[name])  # type: ignore[call-overload]
+                total[name] += int(row[name])
             bad |= bool(row["lost"] or row["repeated"] or row["missing"])
         if wanted:
             print(

@@ -110,7 +110,7 @@ def one_input(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def activations(seeds: int) -> dict[str, Model]:
     """The fits of the first seed; prints how far the deviation grows beside the data."""
     inside, beside = np.linspace(0.25, 0.75, 51)[:, None], np.array([[0.0], [1.0]])
-    first = {}
+    first: dict[str, Model] = {}
     for name in ("tanh", "relu_tanh", "relu"):
         ratios = []
         for seed in range(seeds):
@@ -195,8 +195,15 @@ def plot_brofos(plt, seeds: int, queries: int):
         ("Gaussian process", drawn(), 1, 0.7),
         ("Hartmann4", hartmann6, 4, 2.0),
     ):
-        best = differential_evolution(lambda u, f=f: f(u[None])[0], [(0, 1)] * d, seed=0).fun
-        task = Task(cube(d), lambda v, f=f: (float(f(v[None])[0]), 1.0), first=50)
+
+        def value(v, f=f):
+            return float(f(v[None])[0])
+
+        def timed(v, value=value):
+            return value(v), 1.0
+
+        best = differential_evolution(value, [(0, 1)] * d, seed=0).fun
+        task = Task(cube(d), timed, first=50)
         strategy = Strategy("brofos-2015")
         runs = [search(task, strategy, 50 + queries, seed).y[50:] - best for seed in range(seeds)]
         average = np.cumsum(runs, axis=1) / n

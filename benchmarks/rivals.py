@@ -186,7 +186,8 @@ class CMAESWithMargin(CMAES):
         return CMAwM(steps=np.array(steps, dtype=float), **how)
 
     def ask(self, size: int) -> Array:
-        evaluated, self.asked = zip(*self.generation(size), strict=True)
+        evaluated, asked = zip(*self.generation(size), strict=True)
+        self.asked = list(asked)
         low, high = np.array([(c.low, c.high) for c in self.space.columns]).T
         return low + (high - low) * np.array(evaluated)
 

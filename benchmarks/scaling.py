@@ -261,10 +261,10 @@ def measure(what: str, folder: Path) -> tuple[float, float]:
         table = folder / "evaluations.csv"
         if not table.exists():
             _write_table(table, rows)
-        other = Path(tempfile.mkdtemp(dir=folder))
-        shutil.copy(config, other / "config.yaml")
-        done = measured(cli("import", str(table), "--config", str(other / "config.yaml")))
-        shutil.rmtree(other)
+        empty = Path(tempfile.mkdtemp(dir=folder))
+        shutil.copy(config, empty / "config.yaml")
+        done = measured(cli("import", str(table), "--config", str(empty / "config.yaml")))
+        shutil.rmtree(empty)
     elif what == "merge":
         other = Simulated(folder / "merged")
         other.path.parent.mkdir(parents=True, exist_ok=True)

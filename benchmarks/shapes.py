@@ -128,7 +128,8 @@ def late_customers() -> Function:
 
     def value(v: Array) -> float:
         of_kind, slack, age = v[:3] * 3, 0.4 * v[3] - 0.2, 0.4 * v[4] - 0.2
-        late, i, free, waiting = 0, 0, [0.0, 0.0], []
+        late, i, free = 0, 0, [0.0, 0.0]
+        waiting: list[int] = []
         while i < n or waiting:
             m = int(np.argmin(free))
             while i < n and comes[i] <= free[m]:

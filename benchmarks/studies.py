@@ -39,11 +39,11 @@ from dngo.acquisition import History, design, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import distances
 from dngo.fronts import ranks
+from dngo.report.best import around_the_best
 from dngo.rules import current, using
 from dngo.space import Space
 from dngo.space.parameters import Categorical, Float, Int, Parameter
 from dngo.surrogates import TrainingData, fit_model
-from dngo.surrogates.nearby import around_the_best
 from dngo.surrogates.settings import SurrogateKind, SurrogateSettings
 from dngo.thresholds import Threshold
 
@@ -165,7 +165,7 @@ class Study:
     @property
     def ran(self) -> NDArray[np.bool_]:
         """Which points have values."""
-        return np.isfinite(self.y.reshape(len(self.v), -1)).all(axis=1)
+        return np.asarray(np.isfinite(self.y.reshape(len(self.v), -1)).all(axis=1))
 
     @property
     def ok(self) -> NDArray[np.bool_]:

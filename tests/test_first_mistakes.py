@@ -291,6 +291,11 @@ def test_commands_of_elsewhere(
     assert ended.value.code == 2 and said in line and len(line.splitlines()) == 1
 
 
+def test_a_point_is_no_study(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "0-1"]) == 1
+    assert "named by --proposal 0-1" in capsys.readouterr().err
+
+
 def test_a_column_of_a_parameter_has_its_name_and_that_of_elsewhere() -> None:
     table = study().table()
     for name in ("x", "params_x"):

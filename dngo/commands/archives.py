@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -150,6 +151,9 @@ def _audit(arguments: argparse.Namespace) -> int:
     from dngo.audit import audit, audit_rows, page
     from dngo.exchange.csv_table import write_table
 
+    study = str(arguments.study)
+    if re.fullmatch(r"\d+-\d+", study) and not Path(study).exists():
+        raise UserError(f"{study}: is no study; a point is named by --proposal {study}")
     path = archive_of(arguments)
     if not (arguments.all or arguments.proposal):
         raise UserError(

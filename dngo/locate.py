@@ -97,7 +97,11 @@ def file_at(place: str | Path, results: str | Path | None = None) -> Path:
         found = (path / name for name in ("archive.h5", "config.yaml"))
         file = next((file for file in found if file.is_file()), None)
         if file is None:
-            raise UserError(f"{path}: holds neither an archive.h5 nor a config.yaml")
+            begun = "; no batch of this study has ended, and the call that began it goes on"
+            raise UserError(
+                f"{path}: holds neither an archive.h5 nor a config.yaml"
+                f"{begun if (path / 'pending').is_dir() else ''}"
+            )
         path = file
     elif is_archive(path):
         settle_at(path.parent)

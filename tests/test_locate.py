@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from toy import Toy, advance
 
+from dngo import create
 from dngo.cli import main
 from dngo.errors import UserError
 from dngo.locate import find_study
@@ -126,6 +127,12 @@ def test_an_archive_apart_from_its_study_is_looked_at_but_has_no_course(
         assert "is an archive: leave out --results" in capsys.readouterr().err
     assert main(["verify", "results"]) == 1
     assert "holds neither an archive.h5 nor a config.yaml" in capsys.readouterr().err
+    begun = create("begun", {"x": (0, 1)}, folder=".")
+    with pytest.raises(UserError, match="no batch has ended"):
+        begun.best()
+    begun.tell(begun.ask(2)[0], 1.0)
+    assert main(["verify", "begun"]) == 1
+    assert "the call that began it goes on" in capsys.readouterr().err
     assert main(["check", "apart.h5"]) == 1
     assert "is an archive; name the study's configuration" in capsys.readouterr().err
     assert main(["check", "results"]) == 1

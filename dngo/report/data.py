@@ -74,7 +74,7 @@ class View:
         """
         header = archive.read_header(path)
         if header is None or header.iterations == 0:
-            raise UserError(f"{path}: there is no archive yet; `dngo run` begins the study")
+            raise UserError(f"{path}: there is no archive yet: no batch has ended")
         with archive.reading(path) as file:
             rows = header.rows
             proposals, outcomes = file["proposals"], file["outcomes"]

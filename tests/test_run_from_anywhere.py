@@ -269,6 +269,12 @@ def test_profiles_are_found_here_beside_the_configuration_and_in_the_package(
     assert words.count("--config") == 1
     assert f"results={study.folder.parent / 'there'}" in words
     assert "--directory" not in words
+    # Snakemake's modules take seconds, and wait ten more while Slurm's controller is away.
+    code = "from dngo.workflow.start import *; import sys; command(Path('toy/config.yaml'), None, ['-n'])"
+    answered = subprocess.check_output(
+        [sys.executable, "-c", f"{code}; print('snakemake' in sys.modules)"], text=True
+    )
+    assert answered == "False\n"
 
 
 def test_bash_completes_commands_and_options() -> None:

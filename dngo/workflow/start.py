@@ -54,15 +54,13 @@ def _with_profiles(given: Sequence[str], beside: Path) -> list[str]:
 
     A profile may lie beside the configuration, or in this package (`slurm`).
     """
-    from snakemake.cli import get_profile_dir
-
     words, is_profile = [], False
     for word in given:
         option, equals, value = word.partition("=")
         if word.startswith("-"):
             is_profile = option == "--profile"
         name = value if equals else word
-        if is_profile and not (word.startswith("-") and not equals) and not get_profile_dir(name):
+        if is_profile and not (word.startswith("-") and not equals) and not _is_known(name):
             for folder in (beside, workflow_folder()):
                 if (folder / name / "config.yaml").exists():
                     path = os.path.abspath(folder / name)
@@ -70,3 +68,11 @@ def _with_profiles(given: Sequence[str], beside: Path) -> list[str]:
                     break
         words.append(word)
     return words
+
+
+def _is_known(profile: str) -> bool:
+    """Whether Snakemake finds a profile by its name."""
+    # The import takes seconds, and ten more while Slurm's controller is away.
+    from snakemake.cli import get_profile_dir
+
+    return bool(get_profile_dir(profile))

@@ -65,7 +65,7 @@ def _ask(answers: Answers, given: Mapping[str, Any], prompt: Prompt) -> None:
         choices = ["minimize", "maximize"]
         answers.direction = prompt(question, choices=choices, default=answers.direction)
     if "parameters" not in given:
-        answers.parameters = _lines("Parameter", f"{GRAMMAR}; {CONDITION}", parameter, prompt)
+        answers.parameters = _lines("Parameter", f"{GRAMMAR}; {CONDITION}", _usable, prompt)
         answers.parameters = answers.parameters or EXAMPLE
     if "constraints" not in given and "parameters" not in given:
         answers.constraints = _lines("Constraint that it reports", CONSTRAINT, constraint, prompt)
@@ -77,7 +77,7 @@ def _ask(answers: Answers, given: Mapping[str, Any], prompt: Prompt) -> None:
 def _lines(
     what: str, grammar: str, read: Callable[[str], tuple[str, Any]], prompt: Prompt
 ) -> list[str]:
-    """The lines that somebody types until an empty one. A line that cannot be read is asked for again."""
+    """The lines that somebody types until an empty one. A line that cannot be used is asked for again."""
     lines: list[str] = []
     said = ""
     while line := prompt(
@@ -85,12 +85,29 @@ def _lines(
     ):
         try:
             found = read(line)
+            _check_names(what.split()[0].lower(), [read(earlier) for earlier in lines] + [found])
         except UserError as error:
             said = f"{error}\n"
             continue
         lines.append(line)
         said = f"{whole}\n" if (whole := taken_as_whole(*found)) else ""
     return lines
+
+
+def _usable(line: str) -> tuple[str, dict[str, Any]]:
+    """What `parameter` reads, if a study may have it; raises UserError."""
+    name, section = parameter(line)
+    alone = {k: v for k, v in section.items() if k != "active_if"}
+    validate(
+        {"study": "s", "objective": {"command": "c"}, "space": {name: alone}}, source="answers"
+    )
+    return name, section
+
+
+def _check_names(what: str, found: Sequence[tuple[str, Any]]) -> None:
+    names = [name for name, _ in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"{what} {twice[0]!r}: is there twice")
 
 
 def taken_as_whole(name: str, section: Any) -> str:
@@ -191,13 +208,16 @@ def _render(template: str, answers: Answers) -> str:
         keep_trailing_newline=True,
     )
     environment.filters.update(flow=_flow, best=_best, span=_span)
+    constraints = [constraint(line) for line in answers.constraints]
+    _check_names("parameter", space)
+    _check_names("constraint", constraints)
     objectives = named(answers.objectives)
     return environment.get_template(template).render(
         answers=answers,
         space=space,
         batch=max(4, answers.at_once),
         objectives=objectives,
-        constraints=[constraint(line) for line in answers.constraints],
+        constraints=constraints,
     )
 
 

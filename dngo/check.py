@@ -268,7 +268,7 @@ def page(trial: Tried) -> str:
         f"  status       {outcome.status}",
         *(f"  {name:<12} {value:g}" for name, value in _objectives(outcome).items()),
         *(
-            f"  {name:<12} {'satisfied' if flag else 'violated'}"
+            f"  {name:<12} {_number(outcome, name)}{'satisfied' if flag else 'violated'}"
             for name, flag in outcome.constraints.items()
         ),
         *([f"  noise        {outcome.noise:g}"] if outcome.noise == outcome.noise else []),
@@ -283,6 +283,11 @@ def page(trial: Tried) -> str:
     if not outcome.ran:
         lines += ["What to look at", f"  {cure(outcome.status, outcome.message)}"]
     return "\n".join(lines)
+
+
+def _number(outcome: Outcome, name: str) -> str:
+    """The number that a constraint compared with its bound, "" of a flag."""
+    return f"{outcome.numbers[name]:g}: " if name in outcome.numbers else ""
 
 
 def _objectives(outcome: Outcome) -> dict[str, float]:
@@ -313,7 +318,9 @@ def standing(study: Study) -> str:
     if header is None and not flying:
         return ""
     rows = (
-        f"{header.rows} evaluations of {header.iterations} iterations" if header else "nothing yet"
+        f"{header.rows} evaluations (iterations 0 to {header.iterations - 1})"
+        if header
+        else "nothing yet"
     )
     now = f"; in flight: iteration {', '.join(map(str, flying))}" if flying else ""
     changes = study.changes()

@@ -264,6 +264,12 @@ class Heated(Toy):
             advance(study, t)
 
 
+def test_a_trial_shows_the_number(tmp_path: Path, capsys) -> None:
+    study = Heated(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
+    page = _printed(capsys, ["check", str(study.folder / "config.yaml"), "--run"])
+    assert re.search(r"heat +4\d\d.*: (satisfied|violated)", page)
+
+
 @pytest.mark.full
 def test_a_study_with_a_threshold_that_is_tightened(tmp_path: Path, capsys) -> None:
     study = Heated(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)

@@ -58,6 +58,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
     outcome = archive.read_outcomes(path, batch)[slot]
     chosen = batch.proposals[slot]
     known = table.iteration < batch.training_iterations
+    seen = archive.read_table(path, thresholds=thresholds_of(batch.config))  # by its own bounds
     told = [outcome.status for _, outcome in archive.read_told(path, t)]
     foreseen = archive.foreseen(path, t, slice(slot, slot + 1)) or {}
     units = Units.of(batch.config, str(batch.identity.get("direction")))
@@ -80,7 +81,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
             "pending": _pending(path, batch, slot),
             **_fields(batch, "training_iterations", "training_digest", "seed", "spawn_key"),
             "training_rows": int(known.sum()) + len(told),
-            "training_ok": int((known & (table.status == "ok")).sum()) + told.count("ok"),
+            "training_ok": int((known & (seen.status == "ok")).sum()) + told.count("ok"),
             "transferred": sum(len(earlier.y) for earlier in transfer.recorded(path)),
             "time": batch.environment.get("time"),
             "surrogate": _summary(path, t),
@@ -93,7 +94,7 @@ def audit(path: Path, proposal: str) -> dict[str, Any]:
         },
         "constraints": _constraints(foreseen, batch, outcome),
         "printed": each_text(PointLogs(path.parent / "logs" / "points").read(t, slot), redacted),
-        "nearest_before": _nearest(space, table, row, np.flatnonzero(known)),
+        "nearest_before": _nearest(space, seen, row, np.flatnonzero(known)),
         "notes": dump([n for n in entries.notes(path) if n.point in ("", chosen.id)]),
         "environment": _shown(batch.environment),
         "digest": attributes["digest"],
@@ -300,14 +301,14 @@ def _rows(*rows: tuple[str, Any]) -> list[str]:
 def _what_came(data: dict[str, Any]) -> list[str]:
     """An outcome, line by line."""
     came = data["outcome"]
-    values, surprise = came["objectives"] or {"Objective": came["objective"]}, []
+    values, surprise = came["objectives"] or {"Objective": came["objective"]}, ""
     if math.isfinite(apart := came["standardised_residual"]):
-        surprise = [f"  Surprise {apart:+.2f} standard deviations from the prediction"]
+        surprise = f"{apart:+.2f} standard deviations from the prediction"
     job = f", job {came['job']}" if came["job"] else ""
     return [
         *_rows(("Status", _ended(came["status"], came["message"]))),
         *_rows(*((name, cell(value)) for name, value in values.items())),
-        *surprise,
+        *_rows(("Surprise", surprise)),
         *_rows(*((name, _held(one)) for name, one in data["constraints"].items())),
         *_rows(("Reported as it ran", str(Curve.of(came["curve"])) if came.get("curve") else "")),
         *_rows(*_left(data, came["metadata"]).items()),

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,10 +19,12 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from toy import Toy, advance
 
+from dngo import create
 from dngo.acquisition import History, Picks, propose_batch
 from dngo.acquisition.standing import LOCAL
 from dngo.archive import read_header, read_table, verify
 from dngo.archive.reading import Table
+from dngo.audit import audit, page
 from dngo.cli import main
 from dngo.config import load, validate
 from dngo.errors import UserError
@@ -268,6 +271,21 @@ def test_a_trial_shows_the_number(tmp_path: Path, capsys) -> None:
     study = Heated(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
     page = _printed(capsys, ["check", str(study.folder / "config.yaml"), "--run"])
     assert re.search(r"heat +4\d\d.*: (satisfied|violated)", page)
+
+
+def test_an_audit_counts_by_the_bound_of_its_batch(tmp_path: Path) -> None:
+    def f(x: float) -> dict[str, float]:
+        return {"objective": x, "heat": x}
+
+    for bound, evaluations in (("<= -1", 4), ("<= 2", 8)):
+        how: Any = {"batch_size": 4, "acquisition": "random", "folder": tmp_path}
+        study = create("s", {"x": (0, 1)}, constraints={"heat": bound}, **how)
+        study.optimize(f, evaluations, workers=0, progress=False)
+    found = audit(study.path, "1-0")
+    assert found["proposed"]["training_ok"] == 4
+    assert {point["status"] for point in found["nearest_before"]} == {"ok"}
+    found["outcome"]["standardised_residual"] = 0.5
+    assert "\n  Surprise                +0.50 standard" in page(found)
 
 
 @pytest.mark.full

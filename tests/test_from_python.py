@@ -88,7 +88,8 @@ def test_two_lines_from_a_function_to_its_best_point_and_again() -> None:
     text = SCRIPT.format(seconds=0.0, evaluations=5, settings=f"workers=2, {FAST}")
     for number in (5, 5):
         out, err = start(text).communicate()
-        assert out.split()[1:] == ["['x',", "'y']"] and err == ""
+        assert out.split()[1:] == ["['x',", "'y']"]
+        assert "Error" not in err
         assert len(lines("ended")) == number
     assert Path("dngo-studies/f/archive.h5").exists()
     more = text.replace(", 5,", ", 6,")
@@ -317,7 +318,7 @@ def test_a_killed_process_loses_nothing_that_had_ended_and_repeats_none_of_it() 
     assert set(lines("ended")) == after, "evaluations end with their process"
     started = lines("began")
     out, err = start(text).communicate()
-    assert out and err == "" and len(set(lines("ended"))) == 12
+    assert out and "Error" not in err and len(set(lines("ended"))) == 12
     # Three evaluations at most had written their line at a kill, and not their outcome.
     assert len(lines("ended")) <= 12 + 3 * 3
     assert not ended & set(lines("began")[len(started) :])
@@ -355,6 +356,25 @@ def test_ctrl_c_ends_it_and_again_goes_on(workers: int) -> None:
     Path("go").touch()
     start(text).communicate()
     assert len(lines("ended")) == len(set(lines("ended"))) == 6
+
+
+def test_where_nobody_sees_a_bar_there_is_a_line_for_each_batch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def f(x: float, y: float) -> float:
+        return x
+
+    how: dict[str, Any] = {"batch_size": 2, "design": {"size": 2}, **CHEAP}
+    for evaluations, said in (
+        (4, ["iteration", "0", "1"]),
+        (6, ["iteration", "2"]),
+        (6, []),
+        (5, ["f:"]),
+    ):
+        dngo.minimize(f, SPACE, evaluations, **how)
+        assert [Path(line.split()[0]).name for line in capsys.readouterr().err.splitlines()] == said
+    dngo.minimize(f, SPACE, 8, progress=False, **how)
+    assert capsys.readouterr().err == ""
 
 
 def test_another_text_under_the_same_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

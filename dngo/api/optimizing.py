@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,7 +50,8 @@ def optimize(
     process; None: 1, or the number of the executor.
     executor: where to evaluate instead (`dngo.api.executing`).
     batch_size: points in a batch; None: the study's batch size, or else the number of workers.
-    progress: whether to show a bar; None: on a terminal and in a notebook.
+    progress: whether to show a bar; None: on a terminal and in a notebook, and elsewhere a line for
+    each batch.
     Raises UserError, KeyboardInterrupt.
     """
     if workers is None:
@@ -75,13 +77,21 @@ def optimize(
                 "`name` to begin another study",
                 file=sys.stderr,
             )
-        bar = stack.enter_context(_Bar(study, evaluations, progress))
+        seen = "ipykernel" in sys.modules or sys.stderr.isatty()
+        bar = stack.enter_context(_Bar(study, evaluations, seen if progress is None else progress))
+        lines = _Lines(study, shown=progress is None and not seen)
         run = _Run(study, found, forks, workers, bar, executor)
+        if progress is not False and (done := _rows(study)) > evaluations:
+            print(
+                f"{study.folder}: has {done} evaluations already, and {evaluations} were asked for in all",
+                file=sys.stderr,
+            )
         if not workers:
             stack.callback(note_calls, function, found)
         try:
             while run.goes_on(evaluations):
-                pass
+                lines.tell()
+            lines.tell(at_once=True)
         except KeyboardInterrupt:  # at any moment; at worst a fit is done again
             raise KeyboardInterrupt(GOES_ON) from None
     return study
@@ -194,7 +204,7 @@ class _Run:
 class _Bar:
     """A bar with the progress and the best value of a run."""
 
-    def __init__(self, study: Study, evaluations: int, shown: bool | None):
+    def __init__(self, study: Study, evaluations: int, shown: bool):
         self._sign = inward.sign(study.config)
         self._best, self._lock = math.inf, threading.Lock()
         done = 0
@@ -204,9 +214,6 @@ class _Bar:
             for value in table.objective[table.status == "ok"]:
                 self._best = min(self._best, self._sign * float(value))
         done += sum(outcome is not None for _, outcome in study.evaluations(study.merged()))
-        notebook = "ipykernel" in sys.modules
-        if shown is None:
-            shown = notebook or sys.stderr.isatty()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the notebook lacks widgets and shows text instead
             from tqdm.auto import tqdm
@@ -241,3 +248,28 @@ class _Bar:
     def end(self, reason: str) -> None:
         """Say why no further batch follows."""
         self._bar.write(f"no further batch: {reason}", file=sys.stderr)
+
+
+class _Lines:
+    """A line for each batch, as `dngo run` prints, where nobody sees a bar: in the log of a job."""
+
+    PAUSE = 10.0  # least seconds between two looks at the archive
+
+    def __init__(self, study: Study, *, shown: bool):
+        self._study, self._shown = study, shown
+        self._told, self._due, self._has_head = study.merged(), time.monotonic() + self.PAUSE, False
+
+    def tell(self, *, at_once: bool = False) -> None:
+        """Print what was merged since the last time, unless that was a moment ago."""
+        merged = self._study.merged() if self._shown else self._told
+        if merged == self._told or (time.monotonic() < self._due and not at_once):
+            return
+        from dngo.report.live import merged_batches
+        from dngo.report.text import batch_lines
+
+        for batch in merged_batches(self._study, range(self._told, merged)):
+            head, *lines = batch_lines(batch)
+            for line in lines if self._has_head else [head, *lines]:
+                print(line, file=sys.stderr, flush=True)
+            self._has_head = True
+        self._told, self._due = merged, time.monotonic() + self.PAUSE

@@ -179,8 +179,8 @@ class Session(Looking):
         `dask.distributed.Client` (docs/api.md).
         batch_size: points in a batch; by default the study's batch size, or else the number of
         workers.
-        progress: whether to show a bar; None: on a terminal and in a notebook. Outcomes so far are
-        kept, however this process ends, and the same call goes on.
+        progress: whether to show a bar; None: on a terminal and in a notebook, and elsewhere a line
+        for each batch. Outcomes so far are kept, however this process ends, and the same call goes on.
         Raises UserError for a mistake, and KeyboardInterrupt at Ctrl-C. Raises Halted, a UserError,
         if failures look like a mistake in the function (`stop.failures`).
         """

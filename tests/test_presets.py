@@ -12,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 from toy import FEW, ROOT, Toy, advance
 
+import dngo
 from dngo import archive
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.audit import audit, page
@@ -154,6 +155,16 @@ def test_a_mistake_beside_a_preset_is_one_line(tmp_path: Path, text: str, words:
         read(tmp_path, text)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_preset_in_python_is_the_one_of_a_file(tmp_path: Path) -> None:
+    keys = {"preset": "dngo-2015", "surrogate": {"networks": {"width": 7}}}
+    config = dngo.create("toy", {"x": (0, 1)}, folder=tmp_path, **keys)._engine.config
+    known = read(tmp_path, f"preset: dngo-2015\nsurrogate: {json.dumps(keys['surrogate'])}\n")
+    assert departures(config) == ["surrogate.networks.width"]
+    assert (config.surrogate, config.acquisition) == (known.surrogate, known.acquisition)
+    with pytest.raises(UserError, match="bohamiann-2016-transfer needs the key transfer"):
+        dngo.create("toy", {"x": (0, 1)}, folder=tmp_path, preset="bohamiann-2016-transfer")
 
 
 def test_a_preset_of_a_later_release_alters_no_study(tmp_path_factory, monkeypatch) -> None:

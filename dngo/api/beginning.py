@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from dngo import archive
 from dngo.api.parameters import sections
 from dngo.api.session import Session
-from dngo.config import Config, validate
+from dngo.config import Config, resolved, validate
 from dngo.config.messages import nearest
 from dngo.elsewhere import in_our_words
 from dngo.errors import UserError
@@ -73,7 +73,7 @@ def create(
         "space": sections(space),
         "constraints": constraints if callable(constraints) else plain(constraints or {}),
     }
-    config = validate(given, source="create")
+    config = resolved(given, source="create")
     study = Study(config)
     archive.check(study.archive)
     header = study.header()  # checks that the study is the same, and that no names clash

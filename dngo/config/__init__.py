@@ -8,5 +8,5 @@ that are generated from the model.
 from dngo.config.keys import COMPLETED, Objective, identity_of, thresholds_of
 from dngo.config.model import Config
 from dngo.config.pages import keys, schema, with_defaults
-from dngo.config.reading import load, validate
+from dngo.config.reading import load, resolved, validate
 from dngo.config.upgrade import CONFIG_VERSION, upgrade

@@ -65,14 +65,8 @@ def load(
         for key in overrides:
             lines[(key,)] = place
     source = str(paths[0]) if paths else place
-    for key, what in missing(merged).items():
-        place = place_of(("preset",), lines, source)
-        raise UserError(f"{place}: preset: {merged['preset']} needs the key {key}: {what}")
-    config = validate(spread(merged), lines=lines, source=source)
+    config = resolved(merged, lines=lines, source=source)
     check_placeholders(config, lines, source)
-    if config.acquisition.missing_package:
-        place = place_of(("acquisition",), lines, source)
-        raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
     # What a user's own file names may be imported; what an archive names may not.
     for section in (config.surrogate, config.acquisition):
         if isinstance(section, Reference):
@@ -81,6 +75,21 @@ def load(
     found = from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
     found._exposed = exposures(found, lines, source)
     return found
+
+
+def resolved(document: Mapping[str, Any], *, lines: Lines | None = None, source: str) -> Config:
+    """A `Config` from what a user wrote, whose preset stands for the keys that it sets.
+
+    lines, source: as in `validate`. Raises UserError with one line for each mistake.
+    """
+    for key, what in missing(document).items():
+        place = place_of(("preset",), lines or {}, source)
+        raise UserError(f"{place}: preset: {document['preset']} needs the key {key}: {what}")
+    config = validate(spread(document), lines=lines, source=source)
+    if config.acquisition.missing_package:
+        place = place_of(("acquisition",), lines or {}, source)
+        raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
+    return config
 
 
 def validate(

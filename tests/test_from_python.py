@@ -26,6 +26,7 @@ import dngo
 from dngo.archive import read_table, verify
 from dngo.audit import audit_all
 from dngo.cli import main
+from dngo.config import load
 from dngo.errors import UserError
 from dngo.replay import replay
 
@@ -424,6 +425,25 @@ def test_a_script_that_begins_anew_when_it_is_imported_is_not_handed_over() -> N
     head, _, rest = text.partition('if __name__ == "__main__":\n')
     _, err = start(f"{head}{textwrap.dedent(rest)}study.write_config()\n").communicate()
     assert "importing" in err and "if __name__ == '__main__':" in err
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"early_stopping": "asha"},
+        {"fidelity": {"parameter": "y", "low": 0.1, "high": 0.9}},
+        {"labels": {"x": "where"}, "checkpoints": {"keep": 3}},
+        {"objectives": {"a": "minimize", "b": {"direction": "maximize", "reference": 1}}},
+        {"preset": "dngo-2015", "objective": {"scale": "log"}, "direction": "maximize"},
+    ],
+    ids=lambda keys: next(iter(keys)),
+)
+def test_a_written_configuration_says_what_the_study_is(keys: dict[str, Any]) -> None:
+    study = dngo.create("mine", {"x": (0, 1), "y": (0.01, 1)}, seed=3, **keys)
+    found, own = load([study.write_config(objective="m:f")]).stored(), study._engine.config.stored()
+    assert found["objective"].pop("callable") == "m:f" and own["objective"].pop("callable")
+    found["objective"]["working_directory"] = None  # the file's folder
+    assert found == {**own, "results": found["results"], "iterations": found["iterations"]}
 
 
 @pytest.mark.full

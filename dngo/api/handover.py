@@ -46,13 +46,13 @@ def _document(config: Config, file: Path, objective: str | None) -> dict[str, An
     folder = file.absolute().parent
     whole = config.model_dump(mode="json")
     given = config.model_dump(mode="json", exclude_unset=True)
-    needed = {n: given[n] for n in ("study", "objective", "space")}
+    needed = {n: given[n] for n in ("study", "objective", "objectives", "space") if n in given}
     defaults = validate(needed, source=str(file), is_archived=True).model_dump(mode="json")
     here = ("study", "results", "objective", "points_per_job", "points_at_once")
     given = {
         n: v
         for n, v in given.items()
-        if n not in here and (n == "space" or whole[n] != defaults[n])
+        if n not in here and (n in needed or whole[n] != defaults.get(n))  # it lacks unused keys
     }
     section = {
         **config.objective.model_dump(mode="json", exclude_defaults=True),

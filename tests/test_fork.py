@@ -21,6 +21,7 @@ from toy import advance
 
 from dngo import archive
 from dngo.archive import verify
+from dngo.batch import STOPPED, Outcome
 from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
@@ -203,6 +204,24 @@ def test_an_option_of_several_values_leaves_the_archive_its_place(
     assert main([*words, str(old)]) == 0
     assert main([*words, str(old), "--with=z=4"]) == 1
     assert "z is given twice" in capsys.readouterr().err
+
+
+def ran(outcome: Outcome) -> Outcome:
+    stop = {"stop": {"kind": "median"}} if outcome.status == STOPPED else {}
+    return replace(outcome, curve=[[1.0, float(outcome.slot), 0.5], [2.0, None, None]], **stop)
+
+
+def test_what_evaluations_reported_as_they_ran_comes_along(tmp_path: Path) -> None:
+    old, study = begin(study_in(tmp_path / "old"), ran), changed(tmp_path / "new", {})
+    fork(study, old)
+    for (_, was), (_, is_) in pairs(old, study.archive):
+        assert (is_.curve, is_.stop) == (was.curve, was.stop) and is_.curve
+    assert verify(study.archive) == []
+    # Nobody reported a new objective at these steps.
+    two = changed(tmp_path / "two", {}, objectives={"error": "minimize", "epochs": "maximize"},
+                  objective=NAMELESS)  # fmt: skip
+    fork(two, old)
+    assert not any(o.curve for _, o in rows(two.archive)) and verify(two.archive) == []
 
 
 # ---- a problem that grows -----------------------------------------------------------------------

@@ -24,18 +24,26 @@ from dngo.storage.hdf5 import Unsound
 
 NAME = "progress"
 COLUMNS = len(("slot", "step", "seconds"))  # beside those of the objectives
+Part = tuple[np.ndarray, dict[str, Any]]  # `points`, and the objects of `stops`
 
 
-def write(group: h5py.Group, outcomes: Sequence[Outcome], packing: Mapping[str, Any]) -> None:
-    """Write into the group of an iteration. Write nothing if no evaluation reported anything."""
-    rows = [(i, *point) for i, o in enumerate(outcomes) for point in o.curve]
-    stops = {str(i): o.stop for i, o in enumerate(outcomes) if o.stop}
-    if not rows and not stops:
-        return
-    target = group.create_group(NAME)
+def of(outcomes: Sequence[Outcome], first: int) -> Part:
+    """The points and the reasons of some outcomes. first: the slot of the first of them."""
+    rows = [(first + i, *point) for i, o in enumerate(outcomes) for point in o.curve]
     values = [[math.nan if v is None else v for v in row] for row in rows]
     points = np.array(values, dtype="f8").reshape(len(rows), len(rows[0]) if rows else COLUMNS + 1)
-    target.create_dataset("points", data=points, **(packing if rows else {}))
+    return points, {str(first + i): o.stop for i, o in enumerate(outcomes) if o.stop}
+
+
+def write(group: h5py.Group, parts: Sequence[Part], packing: Mapping[str, Any]) -> None:
+    """Write into the group of an iteration. Write nothing if no evaluation reported anything."""
+    some = [points for points, _ in parts if len(points)] or [np.empty((0, COLUMNS + 1))]
+    points = np.concatenate(some)
+    stops = {slot: stop for _, found in parts for slot, stop in found.items()}
+    if not len(points) and not stops:
+        return
+    target = group.create_group(NAME)
+    target.create_dataset("points", data=points, **(packing if len(points) else {}))
     text = json.dumps(stops, sort_keys=True)
     target.create_dataset("stops", data=text, dtype=h5py.string_dtype("utf-8"))
 

@@ -213,10 +213,11 @@ def _append(
     environment: dict[str, Any],
 ) -> None:
     first = end = int(file.attrs["rows"])
-    whole = outcomes if isinstance(outcomes, list) else []
+    ran = []
     parts = iter([(batch.proposals, outcomes)]) if isinstance(outcomes, list) else outcomes
     for proposals, ended in parts:
         _append_rows(file, space, proposals, ended, end)
+        ran.append(progress.of(ended, end - first))
         end += len(proposals)
     rows = end - first
     group = file.create_group(f"iterations/{batch.iteration}")
@@ -239,7 +240,7 @@ def _append(
     if surrogate is not None:
         with our_own(surrogate) as source:
             _append_surrogate(file, batch.iteration, source)
-    progress.write(group, whole, PACKING)
+    progress.write(group, ran, PACKING)
     group.attrs["digest"] = iteration_digest(file, group)
     file.attrs["digest"] = group.attrs["digest"]
     file.attrs["iterations"] = batch.iteration + 1

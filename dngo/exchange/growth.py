@@ -90,6 +90,8 @@ class Growth:
             objectives=known,
             noise=next(iter(noise.values()), math.nan) if one else math.nan,
             noises={} if one else noise,
+            # As it ran, it did not report the new ones.
+            curve=[] if None in self.objectives.values() else outcome.curve,
         )
 
     def _with_constraints(self, outcome: Outcome) -> Outcome:

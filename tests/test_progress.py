@@ -131,6 +131,16 @@ def test_constraints_may_be_known_early() -> None:
     assert judged(line, {}, heeds=False).fields == {}
 
 
+def test_a_name_of_the_study_may_be_step() -> None:
+    bound = Threshold("<=", 5.0)
+    line = '{"step": 12, "objective": 1, "constraints": {"step": 7}}'
+    assert judged(line, {"step": bound}).fields["numbers"] == {"step": 7.0}
+    found = judged(
+        '{"step": 12, "objectives": {"size": 2, "step": 3}}', Reported({}, ["size", "step"])
+    )
+    assert (found.step, found.values) == (12.0, (2.0, 3.0))
+
+
 @pytest.mark.parametrize("line", ['"objectives": {"b": 2, "a": null}', '"b": 2, "a": NaN, "lr": 3'])
 def test_each_of_several_objectives_has_a_value(line: str) -> None:
     nothing, two = judged(f'{{"step": 1, {line}}}', Reported({}, ["a", "b"])).values

@@ -63,15 +63,17 @@ def judged(text: str, constraints: Constraints, *, heeds: bool = True) -> Line:
     except (ValueError, RecursionError):
         raise ValueError(f"{shown(text, 60)} is not a line of JSON") from None
     several = objectives_of(constraints)
-    said = outcomes.gathered(said, constraints) if isinstance(said, dict) else {}
+    said = dict(said) if isinstance(said, dict) else {}
+    step = said.pop("step", None)  # of the run, even if an objective or a constraint has this name
+    said = outcomes.gathered(said, constraints)
     given = said.get(outcomes.SEVERAL)
     if len(several) < 2 and "objective" in said:
         given = {"objective": said["objective"]}
     elif not (several and isinstance(given, dict) and given.keys() == set(several)):
         given = {}
-    if "step" not in said or not given:
+    if step is None or not given:
         raise ValueError(f"{shown(text, 60)} is not {example(several)}")
-    step = outcomes.number("step", said["step"])
+    step = outcomes.number("step", step)
     if not 0 <= step < math.inf:
         raise ValueError(f"step must be 0 or more, but is {step:g}")
     values = tuple(_value(name, given[name]) for name in sorted(given))

@@ -151,6 +151,11 @@ class Outcome:
         """Whether the objective ran to its end and reported."""
         return self.status in RAN
 
+    def answers(self, proposal: Proposal) -> bool:
+        """Whether it is the outcome of exactly this point."""
+        same = self.parameters_digest == digest_parameters(proposal.parameters)
+        return same and self.id == proposal.id
+
 
 @dataclass(frozen=True)
 class Context:
@@ -337,8 +342,7 @@ def find_outcome(path: Path, proposal: Proposal) -> Outcome | None:
     if len(outcomes) != 1:
         raise _damaged(path, f"it has {len(outcomes)} outcomes, but must have one")
     (outcome,) = outcomes
-    same = outcome.parameters_digest == digest_parameters(proposal.parameters)
-    return outcome if same and outcome.id == proposal.id else None
+    return outcome if outcome.answers(proposal) else None
 
 
 def _read(path: Path, kind: TypeAdapter[Any], what: str) -> Any:

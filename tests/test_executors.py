@@ -161,6 +161,56 @@ def test_what_is_no_executor(executor: Any, words: str, tmp_path: Path) -> None:
         dngo.minimize(counted, SPACE, 4, name="s", folder=tmp_path, executor=executor)
 
 
+class Odd:
+    """An executor that changes what it gives back. first: the result of its first call."""
+
+    _max_workers = 2
+
+    def __init__(self, change: Any):
+        self._change, self.first = change, None
+
+    def submit(self, function: Any, *words: Any) -> Any:
+        future: Future[Any] = Future()
+        result = function(*words)
+        self.first = self.first or result
+        future.set_result(result)
+        return self._change(self, future)
+
+
+class Twice:
+    """A future that says twice that it is done."""
+
+    def __init__(self, future: Future[Any]):
+        self._future, self.result, self.done = future, future.result, future.done
+
+    def add_done_callback(self, call: Any) -> None:
+        call(self)
+        call(self)
+
+
+def gives(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda own, future: 3, "its `submit` returned 3, but must return a future"),
+        (lambda own, future: gives(None), "as the result of 0-0 it gave None"),
+        (lambda own, future: gives(own.first), r"as the result of 0-1 it gave Outcome\("),
+        (lambda own, future: Twice(future), ""),
+    ],
+)
+def test_an_executor_that_gives_back_something_else(change: Any, words: str, noted: Path) -> None:
+    given = {"name": "s", "folder": noted, **QUICK_STUDY}
+    with pytest.raises(dngo.UserError, match=words) if words else contextlib.nullcontext():
+        dngo.minimize(counted, SPACE, 4, executor=Odd(change), **given)
+    study = dngo.minimize(counted, SPACE, 4, executor=Odd(lambda own, future: future), **given)
+    lawful(study, noted, 4)
+
+
 def test_a_function_that_cannot_be_sent(tmp_path: Path) -> None:
     with ProcessPoolExecutor(1) as executor, pytest.raises(dngo.UserError, match="a module that"):
         dngo.minimize(

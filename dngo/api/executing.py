@@ -29,6 +29,7 @@ from dngo.evaluation.journal import Watched
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.slots import Slot
 from dngo.evaluation.supervision import StopSignal
+from dngo.storage.text import shown
 from dngo.study import Study, load_study
 
 LOOK = 0.2  # seconds between looks at whether to stop
@@ -93,12 +94,19 @@ class _Batch:
             future = self.executor.submit(evaluate_point, *given)
         except (BrokenExecutor, RuntimeError) as error:
             raise _broken(error) from None
+        if not callable(getattr(future, "add_done_callback", None)):
+            raise UserError(
+                f"executor: its `submit` returned {shown(future)}, but must return a future as in "
+                "concurrent.futures"
+            )
         self.running[future] = proposal
         future.add_done_callback(self.ended.put)
 
     def _hear(self, future: Any) -> None:
         """Take in what a worker sent, or try again elsewhere."""
-        proposal = self.running.pop(future)
+        proposal = self.running.pop(future, None)
+        if proposal is None:  # it was heard before
+            return
         try:
             outcome = future.result()
         except UserError:
@@ -117,6 +125,11 @@ class _Batch:
                     f"executor: {proposal.id} failed {self.starts[proposal.id]} times: {error!r}"
                 ) from None
             return self._submit(proposal)
+        if not (isinstance(outcome, Outcome) and outcome.answers(proposal)):
+            raise UserError(
+                f"executor: as the result of {proposal.id} it gave {shown(outcome)}; a future must have "
+                "the result of its own call"
+            )
         self.tell(self.study.take_in(proposal, outcome))
         self.study.journal.heed(self.study.config.stop.failures)
 

@@ -10,15 +10,22 @@ import contextlib
 import json
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-# For a function that runs in the study's own process: the function that takes a line, and the one
-# that answers.
-_here: (
-    tuple[Callable[[dict[str, Any]], None], Callable[[], bool], Path | None, Path | None] | None
-) = None
+# What takes a line, what answers whether to stop, the checkpoint's folder, and the evaluation's own.
+_Heard = tuple[Callable[[dict[str, Any]], None], Callable[[], bool], Path | None, Path | None]
+# For functions that run in the study's own process, by thread: two studies may run in two threads.
+_heard: dict[int, _Heard] = {}
+
+
+def _here() -> _Heard | None:
+    """Of the function in this thread, or of the only one, which may have begun this thread."""
+    known = _heard.get(threading.get_ident())
+    others = [*_heard.values()]
+    return known or (others[0] if len(others) == 1 else None)
 
 
 def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = None) -> None:
@@ -40,8 +47,8 @@ def progress(step: float, value: Any, constraints: Mapping[str, Any] | None = No
             name: held if isinstance(held, bool) else float(held)
             for name, held in constraints.items()
         }
-    if _here is not None:
-        _here[0](line)
+    if (here := _here()) is not None:
+        here[0](line)
     elif path := os.environ.get("DNGO_PROGRESS"):
         # On a full disk this line is lost, but not the evaluation.
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as stream:
@@ -64,8 +71,8 @@ def should_stop() -> bool:
     After True, the function's return value does not count as the objective, since its run was
     stopped.
     """
-    if _here is not None:
-        return _here[1]()
+    if (here := _here()) is not None:
+        return here[1]()
     path = os.environ.get("DNGO_STOP")
     if not path or not os.path.exists(path):
         return False
@@ -82,7 +89,7 @@ def checkpoint() -> Path | None:
     begin again: dngo removes folders if there are many. None if no study evaluates the function, or
     if no folder can be made.
     """
-    found = _here[2] if _here is not None else os.environ.get("DNGO_CHECKPOINT")
+    found = here[2] if (here := _here()) is not None else os.environ.get("DNGO_CHECKPOINT")
     if not found:
         return None
     path = Path(found)
@@ -99,7 +106,7 @@ def workdir() -> Path:
     A picture in it is kept if the metadata name it: {"image": "plot.png"}. If no study evaluates
     the function, this is the current folder.
     """
-    found = _here[3] if _here is not None else os.environ.get("DNGO_WORKDIR")
+    found = here[3] if (here := _here()) is not None else os.environ.get("DNGO_WORKDIR")
     return Path(found) if found else Path.cwd()
 
 
@@ -111,13 +118,21 @@ def heard(
     own: Path | None = None,
 ) -> Iterator[None]:
     """During a block, pass progress lines and the question of `should_stop` to these functions, in
-    this process.
+    this thread.
 
     folder: of the point's checkpoint. own: the evaluation's folder.
     """
-    global _here
-    before, _here = _here, (say, ask, folder, own)
+    thread = threading.get_ident()
+    before, _heard[thread] = _heard.get(thread), (say, ask, folder, own)
     try:
         yield
     finally:
-        _here = before
+        if before is None:
+            del _heard[thread]
+        else:
+            _heard[thread] = before
+
+
+def forget() -> None:
+    """In a fork: what was heard belongs to evaluations of the process that forked."""
+    _heard.clear()

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -402,6 +403,51 @@ def test_a_function_that_no_file_has_as_in_a_notebook() -> None:
     )
     assert len(lines("ended")) == 3
     assert "write_config(objective='objective:f')" in done.stdout and not Path("f.yaml").exists()
+
+
+@pytest.mark.parametrize("outer", [0, 1])
+def test_an_evaluation_may_begin_a_study_of_its_own(outer: int) -> None:
+    """What the inner one reports does not count for the outer one."""
+
+    def inner(y: float) -> float:
+        dngo.progress(1, y + 10)
+        return y + 10
+
+    def f(x: float) -> float:
+        dngo.progress(1, x)
+        study = dngo.minimize(
+            inner, {"y": (0, 1)}, 2, name=None, workers=1, progress=False, **CHEAP
+        )
+        assert set(study.curves().value) == set(study.table().objective)
+        return x
+
+    study = dngo.minimize(f, {"x": (0, 1)}, 2, name="f", workers=outer, progress=False, **CHEAP)
+    assert list(study.table().status) == ["ok"] * 2
+    assert list(study.curves().value) == list(study.table().objective)
+
+
+def test_studies_in_two_threads_hear_their_own_functions() -> None:
+    found = []
+
+    def f(x: float, k: int) -> float:
+        for step in range(4):
+            dngo.progress(step, k + x)
+            time.sleep(0.01)
+        return k + x if dngo.workdir().parts[-4] == f"s{k}" else -1.0
+
+    def run(k: int) -> None:
+        given = {"name": f"s{k}", "workers": 0, "progress": False, **CHEAP}
+        study = dngo.minimize(f, {"x": (0, 1), "k": k}, 6, **given)
+        best = study.table().set_index("id").objective
+        found.append([best[point] for point in study.curves().id] == list(study.curves().value))
+        found.append(len(study.curves()) == 24 and bool((best >= 0).all()))
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 6
 
 
 def test_a_fork_waits_for_no_thread_that_it_lacks() -> None:

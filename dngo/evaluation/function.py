@@ -33,6 +33,7 @@ from typing import Any
 import psutil
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from dngo import reporting
 from dngo.batch import STOPPED, Outcome, Proposal
 from dngo.elsewhere import of_a_trial
 from dngo.errors import UserError
@@ -261,8 +262,11 @@ def _become(
     os.environ.clear()
     os.environ.update(request["environment"])
     os.close(report)
-    # In a notebook, the old streams would write to its page.
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    # In a notebook, the old streams would write to its page. The new ones close nothing: the function may
+    # begin a study of its own, whose forks replace them once more.
+    own = [open(i, mode, closefd=False) for i, mode in enumerate("rww")]  # noqa: SIM115
+    sys.stdin, sys.stdout, sys.stderr = own
+    reporting.forget()
     code = 1
     try:
         if os.environ.get("OMP_NUM_THREADS") != "1":

@@ -109,6 +109,9 @@ def test_a_whole_study_replays_and_a_maximised_level_is_the_same_level(
     assert set(one["stage"]) == {"design", "learning"}
     with pytest.raises(UserError, match=r"acquisition\.at"):
         dngo.create("wrong", {"x": (0, 1)}, acquisition="level_set")
+    below = {"acquisition": {"kind": "level_set", "at": 0}, "objective": {"scale": "log"}}
+    with pytest.raises(UserError, match=r"acquisition\.at: must be above 0 on a logarithmic"):
+        dngo.create("wrong", {"x": (0, 1)}, **below)
 
 
 # ---- Laws of picks where a region's model is of no use: too much in a function, or too much noise on it

@@ -172,12 +172,14 @@ def _check_log(config: Keys) -> None:
             ("objective", "scale"),
             f"each of `objectives` has its own scale: {name}: {{scale: log}}; remove this one",
         )
-    for name, aim in config.objectives.items():
-        if aim.scale == "log" and aim.reference is not None and aim.reference <= 0:
-            raise Located(
-                ("objectives", name, "reference"),
-                f"must be above 0 on a logarithmic scale, but is {aim.reference:g}",
-            )
+    logs = [(n, aim) for n, aim in config.objectives.items() if aim.scale == "log"]
+    values: dict[tuple[str, ...], float | None]
+    values = {("objectives", name, "reference"): aim.reference for name, aim in logs}
+    if config.positive and not config.has_several:
+        values["acquisition", "at"] = getattr(config.acquisition, "at", None)
+    for where, value in values.items():
+        if value is not None and value <= 0:
+            raise Located(where, f"must be above 0 on a logarithmic scale, but is {value:g}")
     for name in ("expected_improvement", "distance"):
         if config.positive and not config.has_several and getattr(config.stop, name) is not None:
             raise Located(

@@ -72,20 +72,16 @@ def optimize(
         forks = stack.enter_context(contextlib.closing(Forking(found.call))) if here else None
         stack.enter_context(claimed(study))
         if changed := study.begin():
-            print(
-                f"{study.folder}: {changed}; the earlier evaluations stay; choose another "
-                "`name` to begin another study",
-                file=sys.stderr,
+            _say(
+                study,
+                f"{changed}; the earlier evaluations stay; another `name` begins another study",
             )
         seen = "ipykernel" in sys.modules or sys.stderr.isatty()
         bar = stack.enter_context(_Bar(study, evaluations, seen if progress is None else progress))
         lines = _Lines(study, shown=progress is None and not seen)
         run = _Run(study, found, forks, workers, bar, executor)
         if progress is not False and (done := _rows(study)) > evaluations:
-            print(
-                f"{study.folder}: has {done} evaluations already, and {evaluations} were asked for in all",
-                file=sys.stderr,
-            )
+            _say(study, f"has {done} evaluations already, and {evaluations} were asked for in all")
         if not workers:
             stack.callback(note_calls, function, found)
         try:
@@ -130,6 +126,10 @@ def _set_up(
         # One batch runs at a time, so that the next one learns from all its outcomes.
         changes["batches_in_flight"] = 1
     return Study(config.model_copy(update=changes), study.beside, study.asked)
+
+
+def _say(study: Study, what: str) -> None:
+    print(f"{study.folder}: {what}", file=sys.stderr)
 
 
 def _rows(study: Study) -> int:

@@ -17,6 +17,7 @@ import pytest
 import refusing
 from needs import mounted
 from running import ran
+from waiting import until
 
 from dngo.errors import UserError
 from dngo.storage import claim as module
@@ -130,6 +131,21 @@ def test_a_silent_owner_elsewhere_is_succeeded_and_a_beating_one_is_not(
         time.sleep(0.1)
     time.sleep(0.6)
     assert claim.acquire()
+
+
+def test_a_heart_beats_for_all_claims_that_are_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BEAT", 0.05)
+    monkeypatch.setattr(module._Heart, "_thread", None)
+    claims = [Claim(tmp_path / name) for name in "ab"]
+    assert all(claim.acquire() for claim in claims)
+    for claim in claims:
+        os.utime(claim.path, (0, 0))
+    until(lambda: all(claim.path.stat().st_mtime > 0 for claim in claims))
+    claims[0].release()
+    assert not claims[0].path.exists() and claims[1].path.exists()
+    claims[1].release()
 
 
 def test_an_owner_is_not_dead_because_the_disk_is_read_only(

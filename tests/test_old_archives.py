@@ -144,6 +144,10 @@ def test_a_batch_that_was_in_flight_is_read(tmp_path: Path) -> None:
     del document["versions"]  # as it was written then
     path.write_text(json.dumps(document))
     assert repr(Batch.read(path)) == repr(batch)  # NaN is not equal to itself
+    del document["config"]["space"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(UserError, match="its configuration is incomplete: 'space'"):
+        Batch.read(path)
 
 
 # Archives of 0.1.0 lack these columns.

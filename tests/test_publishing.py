@@ -26,6 +26,7 @@ from dngo.study import Study
 TOKEN = "q7-Zebra+spoon/41"
 GITHUB = "ghp_" + "0123456789abcdefABCDEF0123456789abcd"
 HOST, PERSON, HOME = "node-07.example.org", "adalove", "/home/adalove/studies"
+THERE = "laptop-of-ada"  # where that person asks
 
 
 def altered(file: h5py.File, item: h5py.Group, name: str, change: Callable[[dict], None]) -> None:
@@ -49,7 +50,7 @@ def as_of_before(path: Path) -> None:
             def made(document: dict) -> None:
                 document["objective"]["command"] = f"python {HOME}/x.py --password {TOKEN}"
                 document["host"] = HOST
-                document["asked"] = {"by": f"{PERSON}@{HOST}", "through": "api"}
+                document["asked"] = {"by": f"{PERSON}@{THERE}", "through": "api"}
 
             altered(file, group, "config", config)
             for name in ("environment", "merged"):
@@ -144,7 +145,7 @@ def test_no_export_of_an_old_archive_has_a_secret(
 def test_an_anonymous_export_names_nobody(old: Path, tmp_path: Path, capsys, form: str) -> None:
     output = tmp_path / f"out.{form}"
     data, before = export(old, output, form, "--anonymous"), contents(old)
-    for name in (TOKEN, GITHUB, "pw-Zebra9", HOST, PERSON, HOME, "/home/"):
+    for name in (TOKEN, GITHUB, "pw-Zebra9", HOST, PERSON, THERE, HOME, "/home/"):
         assert name.encode() in before and name.encode() not in data, name
     assert b"host-1" in data or b"host-2" in data
     assert "it names" not in capsys.readouterr().out

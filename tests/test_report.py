@@ -27,6 +27,7 @@ from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
+from dngo.report.figures.course import progress
 from dngo.report.figures.points import models
 from dngo.report.figures.style import nice, scale
 from dngo.report.health import checks, messages
@@ -221,6 +222,22 @@ def test_an_axis_leaves_walls_out_and_shows_what_is_between(view: View) -> None:
     best = view.table.objective[view.ok]
     assert walled.low < np.median(best) < walled.high
     assert np.isfinite([walled.low, walled.high]).all()
+
+
+@pytest.mark.parametrize(("around", "size"), [(-1234567.891, 0.1), (0.0, 1e-300), (0.0, 1e300)])
+def test_values_of_any_size_stand_at_their_place(view: View, around: float, size: float) -> None:
+    """Energies that differ in the ninth digit were one line, and what failed was beside the axis."""
+    other = altered(view, objective=around + size * view.table.objective)
+    figure = progress(other)
+    for trace in figure.plot.data:
+        group = {"ok": view.ok, "infeasible": view.infeasible}.get(str(trace.name).split(" (")[0])
+        if group is not None:
+            expected = other.table.objective[group]
+            np.testing.assert_allclose(trace.y, expected, rtol=1e-6, atol=1e-3 * np.ptp(expected))
+    axis = scale(other)
+    assert (
+        axis.low < np.float64(figure.plot.data[2].y[0]) < axis.low + 0.01 * (axis.high - axis.low)
+    )
 
 
 def test_a_batch_of_near_duplicates_is_told(view: View) -> None:

@@ -20,6 +20,7 @@ from dngo.space import Column
 
 MOST_POINTS = 3000  # markers in one plot; of more, the plot shows a sample and says so
 PANEL = 240  # least width in pixels of a panel next to others
+SHARPEST = 1e-4  # share of an axis that no screen shows
 LOG_TICKS = 5  # at most; with more, digits would overlap
 MOST_LINES = 1000  # of the parallel coordinates
 BLUE, ORANGE, GREY, BLACK, GREEN = "#0072B2", "#D55E00", "#767676", "#000000", "#009E73"
@@ -160,9 +161,19 @@ def line_of(i: int, **more: Any) -> dict[str, Any]:
 
 
 def small(values: np.ndarray) -> np.ndarray:
-    """Single precision shows all that a screen can, in half the bytes."""
-    most = np.finfo(np.float32).max
-    return np.clip(values, -most, most).astype(np.float32)
+    """Values in single precision, half the bytes, if a screen shows them at the same places.
+
+    It does not if they are nearly alike beside their size, such as energies, or if they are too large or
+    too small for it.
+    """
+    limits = np.finfo(np.float32)
+    size = np.abs(values[np.isfinite(values) & (values != 0)])
+    if not len(size):
+        return np.asarray(values, dtype=np.float32)
+    if size.min() < limits.tiny or size.max() > limits.max:
+        return np.asarray(values, dtype=float)
+    apart = np.ptp(values[np.isfinite(values)])
+    return np.asarray(values, np.float32 if limits.eps * size.max() < SHARPEST * apart else float)
 
 
 def logarithmic(values: np.ndarray, factor: float = 10) -> bool:
@@ -248,10 +259,12 @@ class Scale:
 
     @property
     def foot(self) -> float:
-        """The place on the axis for evaluations without a value: its low end, inside it in any
-        precision.
+        """The place on the axis for evaluations without a value: its low end, inside it in spite of
+        rounding.
         """
-        return float(np.nextafter(np.float32(self.low), np.float32(np.inf)))
+        if self.log:
+            return float(self.low * (self.high / self.low) ** SHARPEST)
+        return float((1.0 - SHARPEST) * self.low + SHARPEST * self.high)
 
     def clip(self, values: np.ndarray) -> np.ndarray:
         return np.clip(values, self.low, self.high)

@@ -27,7 +27,7 @@ from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
-from dngo.report.figures.course import progress
+from dngo.report.figures.course import planar, progress
 from dngo.report.figures.points import models
 from dngo.report.figures.style import nice, scale
 from dngo.report.health import checks, messages
@@ -238,6 +238,23 @@ def test_values_of_any_size_stand_at_their_place(view: View, around: float, size
     assert (
         axis.low < np.float64(figure.plot.data[2].y[0]) < axis.low + 0.01 * (axis.high - axis.low)
     )
+
+
+def test_each_evaluation_has_its_mark_by_whether_it_has_an_objective(view: View) -> None:
+    """Broken constraints without an objective had no mark, and a withdrawn point made dots a sample."""
+    y, ended = view.table.objective.copy(), view.table.status.copy()
+    bare, partly = np.flatnonzero(view.infeasible)[0], np.flatnonzero(view.failed)[0]
+    y[bare], y[partly], ended[view.last[0]] = np.nan, 0.5, "withdrawn"
+    y[view.last[0]] = np.nan
+    other = altered(view, objective=y, status=ended)
+    figure, course = progress(other), planar(other).plot.data
+    shown = {row: text for t in figure.plot.data if t.text for row, text in zip(t.customdata, t.text, strict=True)}  # fmt: skip
+    assert shown[bare].endswith(": no objective") and shown[partly].endswith(": 0.5")
+    at = {row: y for t in figure.plot.data if t.text for row, y in zip(t.customdata, t.y, strict=True)}  # fmt: skip
+    assert at[bare] == pytest.approx(scale(other).foot) and at[partly] == 0.5
+    assert len(shown) == len(view) - 1 and "are drawn" not in figure.caption
+    assert course[0].z.sum() == np.isfinite(y).sum()
+    assert course[1].z.sum() == np.isnan(y).sum() - 1
 
 
 def test_a_batch_of_near_duplicates_is_told(view: View) -> None:

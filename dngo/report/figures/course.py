@@ -15,21 +15,23 @@ from dngo.report.figures import style
 def progress(view: View) -> style.Figure:
     """Every evaluation in order, and the best so far."""
     figure, axis = style.plot(), style.scale(view)
-    total = 0
+    total = of = 0
     for name, rows in style.samples(view).items():
-        total += len(rows)
         counted = int(style.groups(view)[name].sum())
+        total, of = total + len(rows), of + counted
         if len(rows) == 0:
             continue
-        # Evaluations without an objective are at the foot of the plot.
-        nothing = name in ("failed", "stopped")
-        y = np.full(len(rows), axis.foot) if nothing else view.table.objective[rows]
+        text = [
+            f"{view.id(row)}: {value:.6g}"
+            if np.isfinite(value)
+            else f"{view.id(row)}: no objective"
+            for row, value in zip(rows, view.table.objective[rows], strict=True)
+        ]
+        y = style.at_the_foot(view, rows, axis)
         figure.add_scatter(
             x=rows + 1, y=style.small(y), mode="markers", name=f"{name} ({counted:,})",
-            marker=style.marks(name), customdata=rows, cliponaxis=not nothing,
-            text=[view.id(row) for row in rows],
-            hovertemplate="%{text}: %{y:.6g}<extra></extra>"
-            if not nothing else "%{text}: no objective<extra></extra>",
+            marker=style.marks(name), customdata=rows, text=text,
+            cliponaxis=not (y == axis.foot).any(), hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     best_line(figure, view, np.arange(1, len(view) + 1))
     figure.update_layout(
@@ -38,7 +40,7 @@ def progress(view: View) -> style.Figure:
     style.note(figure, axis.outside)
     caption = (
         "Each evaluation in the order of proposal, and the best ok value so far. Those at the "
-        "foot have no objective." + style.sampled(total, len(view))
+        "foot have no objective." + style.sampled(total, of)
     )
     return style.Figure("progress", "Best so far", caption, figure)
 
@@ -114,11 +116,12 @@ def planar(view: View) -> style.Figure:
     levels = np.linspace(axis.low, axis.high, 41)
     if axis.log:
         levels = np.geomspace(axis.low, axis.high, 41)
-    ran = view.ok | view.infeasible
+    ran = np.isfinite(view.table.objective)
     counts, _, _ = np.histogram2d(
         np.flatnonzero(ran) + 1, axis.clip(view.table.objective[ran]), bins=(edges, levels)
     )
-    lost, _ = np.histogram(np.flatnonzero(view.failed | view.stopped) + 1, bins=edges)
+    without = ~ran & (view.table.status != "withdrawn")
+    lost, _ = np.histogram(np.flatnonzero(without) + 1, bins=edges)
     figure = style.subplots(
         2, 1, height=460, shared_xaxes=True, row_heights=[0.9, 0.1], vertical_spacing=0.03
     )

@@ -78,8 +78,7 @@ def _slice(
     )  # fmt: skip
     for name, rows in style.samples(view, np.isfinite(view.table.v[:, j]), 600).items():
         if len(rows):
-            nothing = name in ("failed", "stopped")
-            y = np.full(len(rows), axis.foot) if nothing else view.table.objective[rows]
+            y = style.at_the_foot(view, rows, axis)
             figure.add_scatter(
                 x=style.small(view.table.v[rows, j]), y=style.small(y), mode="markers", name=name,
                 marker={**style.marks(name, 4), "opacity": 0.45}, customdata=rows, legendgroup=name,

@@ -308,6 +308,15 @@ def _worst(view: View, good: np.ndarray) -> tuple[float, bool]:
     return (best + 4.0 * low if walled else worst), walled
 
 
+def at_the_foot(view: View, rows: np.ndarray, axis: Scale) -> np.ndarray:
+    """The objectives of some rows, (m,), and the foot of the axis for those without one.
+
+    A broken constraint may come without an objective, and a failure with one.
+    """
+    y = view.table.objective[rows]
+    return np.where(np.isfinite(y), y, axis.foot)
+
+
 def iterations_bar(iterations: np.ndarray, **more: Any) -> dict[str, Any]:
     """A colour bar of whole numbers, and the ends of the colours."""
     first, last = int(np.min(iterations)), int(np.max(iterations))

@@ -284,12 +284,15 @@ def numbers_of(name: str) -> tuple[int, int]:
     return int(iteration), int(slot)
 
 
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", re.I)
+
+
 def way(status: str, message: str) -> tuple[str, str]:
     """The way in which an evaluation ended.
 
     Messages that differ only in their numbers count as the same.
     """
-    return status, re.sub(r"\d+(\.\d+)?", "#", last_line(message))
+    return status, _NUMBER.sub("#", last_line(message))
 
 
 def last_line(message: str) -> str:

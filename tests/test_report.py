@@ -23,6 +23,7 @@ from toy import Toy
 
 from dngo import archive
 from dngo.archive import predictions
+from dngo.batch import way
 from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
@@ -334,6 +335,11 @@ def test_messages_that_differ_in_numbers_are_one(view: View) -> None:
     assert [count for count, *_ in found] == sorted((c for c, *_ in found), reverse=True)
     assert sum(count for count, *_ in found) == np.sum(~view.ok)
     assert len(found) == 2  # failed and infeasible
+
+
+@pytest.mark.parametrize("number", ["2.305", "-2.305", "1e-05", "-1.5E+3", "7", "3."])
+def test_a_number_of_any_sign_and_exponent_makes_no_other_message(number: str) -> None:
+    assert way("failed", f"boom at {number}, exit 1") == way("failed", "boom at 0.5, exit 1")
 
 
 def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> None:

@@ -28,6 +28,7 @@ from dngo.cli import main
 from dngo.report.compare import read, rows
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
+from dngo.report.compare import text as text_of
 from dngo.report.figures.course import planar, progress
 from dngo.report.figures.points import models
 from dngo.report.figures.style import nice, scale
@@ -473,6 +474,13 @@ def test_any_range_has_a_few_ticks() -> None:
             assert found[0] >= low - margin and found[-1] <= high * (1 + 1e-6)
 
 
+    # What was lost or stopped says nothing about its point, here as in the status.
+    view = View.of(small.archive)
+    ended = np.where(view.failed, "stopped", view.table.status)
+    (row,) = rows([altered(view, status=ended)])
+    assert row["feasible_share"] == view.ok.sum() / (~view.failed).sum()
+    shown = text_of([{**row, "feasible_share": None}])
+    assert next(s for s in shown.splitlines() if "feasible" in s).split() == ["feasible", "-"]
 @pytest.mark.parametrize(
     ("value", "compared", "sign", "said"),
     [

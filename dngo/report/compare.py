@@ -14,6 +14,7 @@ from dngo.report.beside import side_by_side
 from dngo.report.data import View
 from dngo.report.figures import all_compared
 from dngo.report.front import common_reference, volume_of
+from dngo.report.live import feasible_share
 from dngo.report.page import Page
 from dngo.storage.text import cell
 from dngo.units import units_of
@@ -80,7 +81,7 @@ def rows(views: Sequence[View]) -> list[dict[str, Any]]:
             {
                 "study": name,
                 "evaluations": len(view),
-                "feasible_share": float(view.ok.mean()),
+                "feasible_share": feasible_share(view.table.status),
                 "best": float(view.best_so_far[-1]),
                 "proposal": "" if view.best is None else view.id(view.best),
                 "common": common,
@@ -108,7 +109,9 @@ def text(found: Sequence[dict[str, Any]]) -> str:
     """The comparison for a terminal: a column for each study."""
     lines = {
         "evaluations": [f"{r['evaluations']}" for r in found],
-        "feasible": [f"{r['feasible_share']:.0%}" for r in found],
+        "feasible": [
+            cell(None if (s := r["feasible_share"]) is None else f"{s:.0%}") for r in found
+        ],
         **_best_lines(found, found[0]["common"]),
         "hours of evaluation": [f"{r['evaluation_seconds'] / 3600:.3g}" for r in found],
         "hours by the clock": [f"{r['elapsed_seconds'] / 3600:.3g}" for r in found],

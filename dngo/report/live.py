@@ -50,7 +50,6 @@ def status(study: Study) -> dict[str, Any]:
     in_flight, fresh = _in_flight(study, merged)
     table = _with_fresh(study, archived, fresh)
     counts = Counter(table.status.tolist())
-    known = counts.total() - sum(counts[status] for status in (*UNINFORMATIVE, STOPPED))
     result: dict[str, Any] = {
         "study": study.config.study,
         "folder": str(study.folder),
@@ -64,7 +63,7 @@ def status(study: Study) -> dict[str, Any]:
         "in_flight": in_flight,
         "waiting": _waiting(study),
         "best": None if study.config.has_several else _best(study, table),
-        "feasible_share": counts["ok"] / known if known else None,
+        "feasible_share": feasible_share(table.status),
         "outcomes": {s: counts[s] for s in STATUSES},
         "stopped": study.journal.stopped or study.journal.asked,
         "left_out": study.journal.left_out,
@@ -149,6 +148,15 @@ def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]
     return count_messages(np.where(failed, table.status, "ok"), message)
 
 
+def feasible_share(status: np.ndarray) -> float | None:
+    """The share of ok evaluations among those that say whether their point is feasible; None without one.
+
+    status: (n,) text.
+    """
+    known = ~np.isin(status, (*UNINFORMATIVE, STOPPED))
+    return float((status == "ok").sum() / known.sum()) if known.any() else None
+
+
 def expected_evaluations(study: Study, data: dict[str, Any]) -> int:
     """The number of evaluations that a study will have, by its configuration. data: its `status`."""
     config = study.config
@@ -198,7 +206,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
     for t in iterations:
         rows = np.flatnonzero(table.iteration == t)
         status = table.status[rows]
-        known = ~np.isin(status, (*UNINFORMATIVE, STOPPED))
+        share = feasible_share(status)
         lowest = float(sign * best[rows[-1]]) if len(rows) else np.nan
         before = best[rows[0] - 1] if len(rows) and rows[0] > 0 else np.nan
         belief = {name: column[rows] for name, column in numbers.items()}
@@ -211,7 +219,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
             MergedBatch(
                 iteration=t,
                 points=len(rows),
-                feasible=float((status == "ok").sum() / known.sum()) if known.any() else np.nan,
+                feasible=np.nan if share is None else share,
                 best=volumes[t] if several else lowest,
                 seconds={
                     "fit": benchmark_seconds(study.folder / f"benchmarks/fit/{t}.tsv"),

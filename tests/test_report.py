@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -26,14 +27,14 @@ from dngo.archive import predictions
 from dngo.batch import way
 from dngo.cli import main
 from dngo.report.compare import read, rows
+from dngo.report.compare import text as text_of
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
-from dngo.report.compare import text as text_of
 from dngo.report.figures.course import planar, progress
 from dngo.report.figures.points import models
 from dngo.report.figures.style import nice, scale
 from dngo.report.health import checks, messages
-from dngo.report.live import status
+from dngo.report.live import _messages, status
 from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, by_batch, models_of, parts_of
 from dngo.report.page import Page, _drawn, _listed, _points, study_page
 from dngo.report.text import format_status, gain_in_words, lasting, one_line
@@ -343,6 +344,13 @@ def test_a_number_of_any_sign_and_exponent_makes_no_other_message(number: str) -
     assert way("failed", f"boom at {number}, exit 1") == way("failed", "boom at 0.5, exit 1")
 
 
+def test_messages_that_look_alike_once_cut_off_are_added_up(small: Study) -> None:
+    long = "x" * 150
+    messages = [f"{long} a"] * 3 + [f"{long} b"] * 2
+    fresh: Any = [(None, SimpleNamespace(status="failed", message=m)) for m in messages]
+    assert list(_messages(small, None, fresh).values()) == [5]
+
+
 def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> None:
     def status_of(further: int, **changes: Any) -> dict[str, Any]:
         iterations = small.config.iterations + further
@@ -441,6 +449,13 @@ def test_compare_sets_studies_side_by_side(small: Study, tmp_path: Path, capsys)
     table = archive.read_table(small.archive)
     first = table.objective[:20][table.status[:20] == "ok"]
     assert found[0]["best_at_common"] == first.min()
+    # What was lost or stopped says nothing about its point, here as in the status.
+    view = View.of(small.archive)
+    ended = np.where(view.failed, "stopped", view.table.status)
+    (row,) = rows([altered(view, status=ended)])
+    assert row["feasible_share"] == view.ok.sum() / (~view.failed).sum()
+    shown = text_of([{**row, "feasible_share": None}])
+    assert next(s for s in shown.splitlines() if "feasible" in s).split() == ["feasible", "-"]
     assert main(["compare", str(tmp_path / "none")]) == 1
     assert "\n" not in capsys.readouterr().err.strip()
 
@@ -474,13 +489,6 @@ def test_any_range_has_a_few_ticks() -> None:
             assert found[0] >= low - margin and found[-1] <= high * (1 + 1e-6)
 
 
-    # What was lost or stopped says nothing about its point, here as in the status.
-    view = View.of(small.archive)
-    ended = np.where(view.failed, "stopped", view.table.status)
-    (row,) = rows([altered(view, status=ended)])
-    assert row["feasible_share"] == view.ok.sum() / (~view.failed).sum()
-    shown = text_of([{**row, "feasible_share": None}])
-    assert next(s for s in shown.splitlines() if "feasible" in s).split() == ["feasible", "-"]
 @pytest.mark.parametrize(
     ("value", "compared", "sign", "said"),
     [

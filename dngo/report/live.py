@@ -135,7 +135,10 @@ def _messages(
     for n, status, message in [*((n, s, m) for n, s, m, _ in archived), *((1, *o) for o in seen)]:
         counts[way(status, message)] += n
         lines[way(status, message)] = f"{status}: {last_line(message)[:120]}"
-    return {lines[found]: n for found, n in counts.most_common(5)}
+    shown: Counter[str] = Counter()  # two ways may look alike, as a line is cut off
+    for found, n in counts.items():
+        shown[lines[found]] += n
+    return dict(shown.most_common(5))
 
 
 def failures(path: Path, table: archive.Table) -> list[tuple[int, str, str, int]]:

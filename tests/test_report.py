@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from toy import Toy
 
+import dngo
 from dngo import archive
 from dngo.archive import predictions
 from dngo.batch import way
@@ -349,6 +350,15 @@ def test_messages_that_look_alike_once_cut_off_are_added_up(small: Study) -> Non
     messages = [f"{long} a"] * 3 + [f"{long} b"] * 2
     fresh: Any = [(None, SimpleNamespace(status="failed", message=m)) for m in messages]
     assert list(_messages(small, None, fresh).values()) == [5]
+
+
+def test_regret_is_that_of_the_best_value_beside_it(tmp_path: Path) -> None:
+    how: Any = {"acquisition": "random", "folder": tmp_path, "optimum": 0.0, "design": {"size": 4}}
+    study = dngo.create("s", {"x": (0, 1)}, batch_size=4, **how)
+    study.tell(study.ask(), [4.0, 3.0, 2.0, 1.0])
+    study.tell(study.ask()[0], 0.5)
+    data = status(study._study)
+    assert data["regret"]["minimum"] == data["best"]["objective"] == 0.5
 
 
 def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> None:

@@ -81,7 +81,7 @@ def status(study: Study) -> dict[str, Any]:
         parameters = study.space.to_parameters(table.v[front.rows])
         result["front"] = front.document([table.id(row) for row in front.rows], parameters)
     elif archived is not None:
-        result["regret"] = regret(study, archived)
+        result["regret"] = regret(study, table)
     if study.config.ladder is not None:
         y = np.where(table.status == "ok", table.objective, np.nan)
         result["fidelity"] = levels(study.config.ladder, table.v, y, inward.sign(study.config))

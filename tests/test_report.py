@@ -182,6 +182,15 @@ def test_a_set_up_that_fails_is_told_apart_from_a_hard_space(view: View) -> None
     assert "have no objective" not in findings(view)
 
 
+def test_the_cause_of_failures_is_not_looked_for_in_points_that_were_withdrawn(view: View) -> None:
+    ended = np.full(len(view), "withdrawn", dtype=object)
+    said = np.array(["the reactor is down"] * len(view), dtype=object)
+    ended[: len(view) // 2 + 1] = "failed"
+    said[: len(view) // 2 + 1] = [f"boom {'x' * i}" for i in range(len(view) // 2 + 1)]
+    found = findings(altered(view, status=ended, message=said))
+    assert "evaluations have no objective" in found and "reactor" not in found
+
+
 def test_no_feasible_point_is_said_with_the_constraint_that_broke(view: View) -> None:
     n = len(view)
     never = altered(

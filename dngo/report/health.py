@@ -14,7 +14,7 @@ from dngo import archive
 from dngo.evaluation.fingerprint import differences
 from dngo.evaluation.progress import NOT_RISING, UNREADABLE, example
 from dngo.report.data import View
-from dngo.report.live import count_messages, promised
+from dngo.report.live import NO_FAILURE, count_messages, promised
 from dngo.scores import scores_of
 
 Level = Literal["stop", "warn", "note"]
@@ -61,9 +61,7 @@ def set_up(view: View) -> Iterator[Check]:
     counts = Counter(view.table.status.tolist())
     if failed == 0:
         return
-    most, status, message, row = next(
-        one for one in messages(view) if one[1] not in ("ok", "infeasible")
-    )
+    most, status, message, row = next(one for one in messages(view) if one[1] not in NO_FAILURE)
     logs = view.path.parent / "logs" / "points" / str(view.table.iteration[row])
     look = f"Read {logs}/{view.table.slot[row]}.err, and run the objective once by hand."
     if failed >= 0.9 * n:

@@ -38,7 +38,7 @@ from dngo.report.health import checks, messages
 from dngo.report.live import _messages, status
 from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, by_batch, models_of, parts_of
 from dngo.report.page import Page, _drawn, _listed, _points, study_page
-from dngo.report.text import format_status, gain_in_words, lasting, one_line
+from dngo.report.text import _line, format_status, gain_in_words, lasting, one_line
 from dngo.report.watch import screen
 from dngo.study import Study
 
@@ -368,6 +368,12 @@ def test_regret_is_that_of_the_best_value_beside_it(tmp_path: Path) -> None:
     study.tell(study.ask()[0], 0.5)
     data = status(study._study)
     assert data["regret"]["minimum"] == data["best"]["objective"] == 0.5
+
+
+def test_values_of_a_summary_end_in_one_column() -> None:
+    values = ["1", "0.000304954", "-1.23457e-300"]
+    lines = [_line("best of the initial design", value) for value in values]
+    assert {len(line) for line in [*lines, _line("x", "7")]} == {42}
 
 
 def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> None:

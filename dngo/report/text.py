@@ -72,7 +72,7 @@ def summary(study: Study, view: View | None = None) -> str:
     elif best is not None:
         lines += [f"Best point, proposal {_id(table, best)}:"]
         lines += _point(study, table, best)
-        lines += ["", f"  objective{table.objective[best]:>25.6g}"]
+        lines += ["", _line("objective", f"{table.objective[best]:.6g}")]
         view = view or View.now(study)
         lines += _expected(view, best)
         lines += _comparisons(study, view, best)
@@ -134,7 +134,7 @@ def _expected(view: View, best: int) -> list[str]:
     def margin(row: int) -> str:
         return view.units.margin(float(mean[row]), float(std[row]))
 
-    lines = [f"  {'by the surrogate':<24}{mean[best]:>10.6g} {margin(best)} (95 %)"]
+    lines = [f"{_line('by the surrogate', f'{mean[best]:.6g}')} {margin(best)} (95 %)"]
     ranking = view.ranking("model")
     if len(ranking) and view.point[ranking[0]] != view.point[best]:
         row = int(ranking[0])
@@ -224,7 +224,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
         ended, value = table.status[row], table.objective[row]
         shown = f"{value:.6g}" if ended == "ok" else f"({ended})"
         gain = _gain(view, best, row)
-        lines.append(f"  {name:<28}{shown:>6}{'   the best is ' if gain else ''}{gain}")
+        lines.append(_line(name, shown) + f"{'   the best is ' if gain else ''}{gain}")
     return lines
 
 
@@ -267,9 +267,15 @@ def _gain(view: View, best: int, other: int) -> str:
 
 def _point(study: Study, table: archive.Table, row: int) -> list[str]:
     (parameters,) = study.space.to_parameters(table.v[row : row + 1])
-    return [f"  {name:<24}{value_text(value):>10}" for name, value in parameters.items()]
+    return [_line(name, value_text(value)) for name, value in parameters.items()]
 
 
+def _line(name: str, value: str) -> str:
+    """A name and a value, which ends where those of the other lines do."""
+    return f"  {name} {value:>{max(WIDTH - len(name), 0)}}"
+
+
+WIDTH = 39  # of a name, and a number of any size after it
 FACTOR = 2.0  # of two values, from which a gain is named by it
 MOST_SHOWN = 12  # most points of a front in a page of text
 MOST_NOTES = 20  # of the latest notes in it

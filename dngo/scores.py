@@ -48,15 +48,19 @@ class Expected:
     """The predictions of a constraint for each row of an archive, before its outcome was known.
 
     probability: (n,) that it holds; mean, std: (n,) of its number. NaN without a prediction.
+    held: (n,) 1, 0 or NaN, by the bound of its batch, which the probability is of.
     """
 
     probability: np.ndarray
     mean: np.ndarray
     std: np.ndarray
+    held: np.ndarray
 
-    def brier(self, held: np.ndarray) -> float:
-        """Mean squared error of the probabilities; held: (n,) 1, 0 or NaN."""
-        return float(np.nanmean((self.probability - held) ** 2))
+    @property
+    def brier(self) -> float:
+        """Mean squared error of the probabilities; NaN without an outcome."""
+        squares = (self.probability - self.held) ** 2
+        return float(np.nanmean(squares)) if np.isfinite(squares).any() else np.nan
 
 
 def expected_constraints(
@@ -67,13 +71,17 @@ def expected_constraints(
     table: the rows of the archive. Constraints without any prediction are left out.
     """
     found: dict[str, Expected] = {}
+    with archive.reading(path) as file:  # the table's flags may follow a bound of later
+        flags = {n: f[: len(table)] for n, f in file["outcomes/constraints"].items()}
     for t in np.unique(table.iteration)[-iterations:]:
         foreseen = archive.foreseen(path, int(t)) or {}
         rows = np.flatnonzero(table.iteration == t)
         for name in sorted(table.constraints):
             if ("probability", name) not in foreseen:
                 continue
-            one = found.setdefault(name, Expected(*np.full((3, len(table)), np.nan)))
+            held, nothing = flags[name], np.full((3, len(table)), np.nan)
+            held = np.where(held >= 0, held, np.nan)
+            one = found.setdefault(name, Expected(nothing[0], nothing[1], nothing[2], held))
             one.probability[rows] = foreseen["probability", name]
             if ("mean", name) in foreseen:
                 one.mean[rows], one.std[rows] = foreseen["mean", name], foreseen["std", name]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from proposing import QUICK_CLASSIFIER, SMALL, points, propose
 from scipy.stats import norm
 from scipy.stats import t as student
-from toy import Toy, advance
+from toy import QUICK_STUDY, Toy, advance
 
 from dngo import create
 from dngo.acquisition import History, Picks, propose_batch
@@ -28,7 +28,10 @@ from dngo.audit import audit, page
 from dngo.cli import main
 from dngo.config import load, validate
 from dngo.errors import UserError
+from dngo.report.data import View
+from dngo.report.figures.points import thresholds
 from dngo.rules import current
+from dngo.scores import expected_constraints
 from dngo.space import Space
 from dngo.space.parameters import Float
 from dngo.study import Study
@@ -286,6 +289,24 @@ def test_an_audit_counts_by_the_bound_of_its_batch(tmp_path: Path) -> None:
     assert {point["status"] for point in found["nearest_before"]} == {"ok"}
     found["outcome"]["standardised_residual"] = 0.5
     assert "\n  Surprise                +0.50 standard" in page(found)
+
+
+def test_a_prediction_is_judged_by_the_bound_that_it_was_made_for(tmp_path: Path) -> None:
+    def f(x: float) -> dict[str, float]:
+        return {"objective": x, "heat": x}
+
+    for bound, evaluations in (("<= 2", 12), ("<= -1", 16)):
+        how: Any = {**QUICK_STUDY, "batch_size": 4, "folder": tmp_path}
+        study = create("s", {"x": (0, 1)}, constraints={"heat": bound}, **how)
+        study.optimize(f, evaluations, workers=0, progress=False)
+    view = View.of(study.path)
+    one = expected_constraints(study.path, view.table)["heat"]
+    assert not view.ok.any() and one.brier < 0.01
+    # A prediction below 0 of a number that never is: its interval ends there, as the caption says.
+    vars(view)["expected_constraints"] = {"heat": replace(one, mean=one.mean - 9.0)}
+    figure = thresholds(view)
+    assert figure is not None and "or at a prediction below 0" in figure.caption
+    assert not figure.plot.data[0].error_x.arrayminus.any()
 
 
 @pytest.mark.full

@@ -190,8 +190,8 @@ def _constraints(study: Study, table: archive.Table) -> list[str]:
         line = f"  {name}{f' {threshold}' if threshold else ''}: "
         line += f"holds at {int(np.nansum(flags))} of {known}"
         one = expected.get(name)
-        if one is not None and np.isfinite(one.probability * flags).any():
-            line += f"; predicted with a Brier score of {one.brier(flags):.2g}"
+        if one is not None and np.isfinite(one.brier):
+            line += f"; predicted with a Brier score of {one.brier:.2g}"
         if one is not None and name in table.numbers:
             z = np.abs((table.numbers[name] - one.mean) / one.std)
             judged = np.isfinite(z)

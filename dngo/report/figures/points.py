@@ -256,7 +256,11 @@ def thresholds(view: View) -> style.Figure | None:
         "Thresholds: predicted and observed",
         "Numbers with thresholds (the dotted lines): the surrogate's predictions for "
         "proposals of the latest iterations (with 95 %), and the reported values."
-        + (" Intervals end at 0 if no number below 0 was reported." if cut else ""),
+        + (
+            " Where no number below 0 was reported, intervals end at 0, or at a prediction below 0."
+            if cut
+            else ""
+        ),
         figure,
     )
 

@@ -230,6 +230,15 @@ def test_the_command_and_python_show_the_same(session: dngo.Session, capsys) -> 
     assert [one["id"] for one in json.loads(capsys.readouterr().out)] == ["0-0", "1-1", "2-0"]
 
 
+def test_of_several_objectives_each_has_the_difference_of_its_scale(tmp_path: Path) -> None:
+    several = {"error": {"direction": "minimize", "scale": "log"}, "speed": "maximize"}
+    study = dngo.create("s", {"x": (0, 1)}, objectives=several, folder=tmp_path, batch_size=2)
+    study.tell(study.ask(2), [{"error": 1.0, "speed": 1.0}, {"error": 4.0, "speed": 4.0}])
+    study.table()
+    lines = {line.name: line.difference for line in beside(study.path, ["0-0", "0-1"])}
+    assert (lines["error"], lines["speed"]) == ("times 4", "+3")
+
+
 @pytest.mark.parametrize(
     ("ids", "said"),
     [

@@ -17,7 +17,7 @@ from dngo.audit import audit
 from dngo.errors import UserError
 from dngo.report.left import TAGS, tags_of
 from dngo.storage.text import cell, visible
-from dngo.units import LOG
+from dngo.units import Units, units_of
 
 # Fields that say what proposed a point.
 REASONS = ("stage", "source", "feasibility", "training_rows")
@@ -104,9 +104,9 @@ def _logarithmic(path: Path) -> set[str]:
     header = archive.read_header(path)
     assert header is not None
     config = json.loads(archive.iteration_attributes(path, header.iterations - 1)["config"])
-    if config.get("objective", {}).get("scale") == LOG:
-        found |= {"objective", "objective expected"}
-    return found
+    units = {"objective": Units.of(config, header.identity["direction"]), **units_of(config)}
+    named = [name for name, one in units.items() if one.log]
+    return found | {*named, *(f"{name} expected" for name in named)}
 
 
 def text(proposals: Sequence[str], lines: Sequence[NamedValues]) -> str:

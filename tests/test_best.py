@@ -239,6 +239,11 @@ def test_of_several_objectives_each_has_the_difference_of_its_scale(tmp_path: Pa
     assert (lines["error"], lines["speed"]) == ("times 4", "+3")
 
 
+def test_no_points_are_no_count_of_the_best(session: dngo.Session) -> None:
+    with pytest.raises(UserError, match="count: must be 1 or more, not 0"):
+        session.top(0)
+
+
 @pytest.mark.parametrize(
     ("ids", "said"),
     [

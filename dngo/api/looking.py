@@ -174,7 +174,12 @@ class Looking(Elsewhere):
         return self.top(1, by)[0]
 
     def top(self, count: int, by: Literal["model", "observed"] = "observed") -> list[Best]:
-        """The best evaluated points, `count` of them at most, the best one first. See `best`."""
+        """The best evaluated points, `count` of them at most, the best one first. See `best`.
+
+        Raises UserError also for a count below 1.
+        """
+        if (most := whole("count", count)) < 1:
+            raise UserError(f"count: must be 1 or more, not {most}")
         view = self._view
         if view.has_several:
             raise UserError(
@@ -185,7 +190,7 @@ class Looking(Elsewhere):
             raise UserError(f"by: must be 'model' or 'observed', not {by!r}")
         if by == "model" and not view.has_model:
             raise UserError(f"{self.path}: no surrogate has learnt the objective yet{NOT_HERE}")
-        rows = view.ranking(by)[: max(whole("count", count), 1)]
+        rows = view.ranking(by)[:most]
         if not len(rows):
             raise UserError(f"{self.path}: no evaluation is feasible yet")
         mean, std, feasibility = view.expected

@@ -24,6 +24,7 @@ from dngo.evaluation.supervision import Interrupted, StopSignal
 from dngo.stopping.curves import Curve, thinned
 from dngo.stopping.model import Predicted
 from dngo.stopping.settings import Asha, Decision, Median, Quantile, Stopping
+from dngo.thresholds import Reported
 
 GOOD = [Curve(tuple((float(s), i + 10 / s, 0.0) for s in range(1, 51))) for i in range(12)]
 RULES = [
@@ -178,6 +179,16 @@ SEVERAL = [rule for rule in RULES if rule.takes_several]
 
 def pairs(a: list[float], b: list[float]) -> Curve:
     return Curve(tuple((i + 1.0, *v, 0.0) for i, v in enumerate(zip(a, b, strict=True))))
+
+
+def test_of_several_objectives_without_constraints_what_runs_counts_too(tmp_path: Path) -> None:
+    """The names of the objectives were lost, so no line of the others could be read."""
+    (tmp_path / "work" / "3").mkdir(parents=True)
+    line = json.dumps({"step": 1, "objectives": {"error": 0.5, "size": 2}})
+    (tmp_path / "work" / "3" / "progress.jsonl").write_text(f"{line}\n")
+    flying = [Flying(1, tmp_path / "outcomes", tmp_path / "work")]
+    judge = Judge(Median(), [], flying, (1.0, 1.0), constraints=Reported({}, ("error", "size")))
+    assert [curve.points[0][:3] for curve in judge._others("1-0")] == [(1.0, 0.5, 2.0)]
 
 
 @pytest.mark.parametrize("rule", SEVERAL, ids=str)

@@ -71,7 +71,7 @@ class Judge:
         constraints: Constraints | None = None,
     ):
         self.rule, self._earlier, self._sign = rule, list(earlier)[-MOST:], sign
-        self._constraints = constraints or {}
+        self._constraints = {} if constraints is None else constraints
         self._flying, self._level_of = flying, level_of or (lambda name: 0)
         self._ended: dict[str, Curve | None] = {}
         self._running: dict[str, Progress] = {}

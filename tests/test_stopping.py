@@ -181,6 +181,15 @@ def pairs(a: list[float], b: list[float]) -> Curve:
     return Curve(tuple((i + 1.0, *v, 0.0) for i, v in enumerate(zip(a, b, strict=True))))
 
 
+@pytest.mark.parametrize("rule", SEVERAL, ids=str)
+def test_of_several_objectives_the_reason_names_each(rule: Stopping) -> None:
+    others = [pairs([float(i)] * 50, [float(i)] * 50) for i in range(12)]
+    known = Reported({}, ("error", "size"))
+    found = Judge(rule, others, (), (1.0, 1.0), constraints=known).decide("1-0", pairs([99.0] * 12, [98.0] * 12))  # fmt: skip
+    assert found is not None and ", error 99 and size 98, worse than" in str(found)
+    assert Decision.of_plain(json.loads(json.dumps(found.plain(), allow_nan=False))) == found
+
+
 def test_of_several_objectives_without_constraints_what_runs_counts_too(tmp_path: Path) -> None:
     """The names of the objectives were lost, so no line of the others could be read."""
     (tmp_path / "work" / "3").mkdir(parents=True)

@@ -27,7 +27,7 @@ from dngo.outcomes import Verdict
 from dngo.stopping.curves import Curve, thinned
 from dngo.stopping.settings import Decision, Sign, Stopping, comparable
 from dngo.storage.files import read_json, write_json
-from dngo.thresholds import Constraints
+from dngo.thresholds import Constraints, objectives_of
 
 # curves of other evaluations, at most so many from the archive and so many in flight; ranks need no
 # more
@@ -86,7 +86,8 @@ class Judge:
     def decide(self, name: str, curve: Curve) -> Decision | None:
         """Whether to stop the evaluation of this name, and why."""
         others = comparable(self._others(name), self._level_of(name))
-        return self.rule.decide(curve, others, self._sign)
+        found = self.rule.decide(curve, others, self._sign)
+        return found and replace(found, names=objectives_of(self._constraints))
 
     def _others(self, name: str) -> list[Curve]:
         with self._lock:

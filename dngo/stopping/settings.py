@@ -32,6 +32,7 @@ class Decision:
     step: its last step. at: the step at which it was compared with the others. value: its last
     reported value, in natural units, NaN if that was no number; of several objectives one for each.
     target: the last step of the longest curve so far. chance: to end well, if the rule knows it.
+    names: of several objectives.
     """
 
     kind: str
@@ -42,12 +43,15 @@ class Decision:
     of: int
     target: float
     chance: float | None = None
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         target = f" of {self.target:.6g}" if self.target > self.step else ""
         where = "that step" if self.at == self.step else f"step {self.at:.6g}"
         chance = "" if self.chance is None else f", chance of a good end {self.chance:.2g}"
-        values = " and ".join(f"{v:.6g}" for v in self.values)
+        names = self.names or ("",) * len(self.values)
+        pairs = zip(names, self.values, strict=True)
+        values = " and ".join(f"{name} {v:.6g}".lstrip() for name, v in pairs)
         return (
             f"stopped at step {self.step:.6g}{target}, {values}, worse than "
             f"{self.worse_than} of {self.of} at {where}{chance} ({self.kind})"
@@ -60,7 +64,7 @@ class Decision:
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
-        found = {name: value for name, value in vars(self).items() if value is not None}
+        found = {name: value for name, value in vars(self).items() if value not in (None, ())}
         values = [v if math.isfinite(v) else None for v in self.values]
         return {**found, "value": values if isinstance(self.value, tuple) else values[0]}
 
@@ -69,7 +73,9 @@ class Decision:
         """What `plain` gave; raises TypeError, ValueError, KeyError."""
         given = document["value"]
         values = [math.nan if v is None else float(v) for v in np.atleast_1d(given)]
-        return cls(**{**document, "value": tuple(values) if isinstance(given, list) else values[0]})
+        value = tuple(values) if isinstance(given, list) else values[0]
+        names = tuple(map(str, document.get("names", ())))
+        return cls(**{**document, "value": value, "names": names})
 
 
 class Stopping(BaseModel):

@@ -35,7 +35,7 @@ from dngo.report.figures.course import planar, progress
 from dngo.report.figures.points import models
 from dngo.report.figures.style import nice, scale
 from dngo.report.health import checks, messages
-from dngo.report.live import _messages, status
+from dngo.report.live import _messages, merged_batches, status
 from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, by_batch, models_of, parts_of
 from dngo.report.page import Page, _drawn, _listed, _points, study_page
 from dngo.report.text import _line, format_status, gain_in_words, lasting, one_line
@@ -368,6 +368,18 @@ def test_regret_is_that_of_the_best_value_beside_it(tmp_path: Path) -> None:
     study.tell(study.ask()[0], 0.5)
     data = status(study._study)
     assert data["regret"]["minimum"] == data["best"]["objective"] == 0.5
+
+
+def test_a_withdrawn_point_takes_no_time_from_its_batch(tmp_path: Path) -> None:
+    how: Any = {"acquisition": "random", "folder": tmp_path, "design": {"size": 3}}
+    study = dngo.create("s", {"x": (0, 1)}, **how)
+    first, second, third = study.ask()
+    study.skip(third, "the reactor is down")
+    study.tell({"id": first.id, "objective": 1.0, "started": 1.7e9, "finished": 1.7e9 + 30})
+    study.tell({"id": second.id, "objective": 2.0, "started": 1.7e9 + 10, "finished": 1.7e9 + 50})
+    study.table()
+    (batch,) = merged_batches(study._study, [0])
+    assert batch.seconds["evaluate"] == 50.0
 
 
 def test_values_of_a_summary_end_in_one_column() -> None:

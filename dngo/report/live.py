@@ -215,9 +215,11 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
         belief = {name: column[rows] for name, column in numbers.items()}
         failed = ~np.isin(status, NO_FAILURE)
         messages = count_messages(status[failed], message[rows][failed])
-        took = times["finished"][rows].max(initial=-np.inf) - times["started"][rows].min(
-            initial=np.inf
-        )
+        began, ended = times["started"][rows], times["finished"][rows]
+        timed = np.isfinite(began) & np.isfinite(
+            ended
+        )  # a withdrawn or reported point may have none
+        took = ended[timed].max(initial=-np.inf) - began[timed].min(initial=np.inf)
         found.append(
             MergedBatch(
                 iteration=t,

@@ -481,6 +481,7 @@ def test_a_script_that_begins_anew_when_it_is_imported_is_not_handed_over() -> N
         {"labels": {"x": "where"}, "checkpoints": {"keep": 3}},
         {"objectives": {"a": "minimize", "b": {"direction": "maximize", "reference": 1}}},
         {"preset": "dngo-2015", "objective": {"scale": "log"}, "direction": "maximize"},
+        {"surrogate": "auto", "preset": "dngo-2015"},
     ],
     ids=lambda keys: next(iter(keys)),
 )

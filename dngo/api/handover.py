@@ -9,11 +9,19 @@ from typing import Any
 
 from dngo.config import Config, validate
 from dngo.config.pages import as_yaml
+from dngo.config.presets import spread
 from dngo.errors import UserError
 from dngo.evaluation.function import MAIN
 from dngo.storage.files import handing_out, in_the_way
 from dngo.study import Study
 
+NEEDED = (
+    "study",
+    "objective",
+    "objectives",
+    "space",
+    "preset",
+)  # what other keys' defaults rest on
 HEAD = """\
 # The study {study}, which was begun in Python. To go on with it, raise `iterations`: dngo run {file}
 # All keys: docs/configuration.md. What stands under `space` can no longer change.
@@ -46,8 +54,8 @@ def _document(config: Config, file: Path, objective: str | None) -> dict[str, An
     folder = file.absolute().parent
     whole = config.model_dump(mode="json")
     given = config.model_dump(mode="json", exclude_unset=True)
-    needed = {n: given[n] for n in ("study", "objective", "objectives", "space") if n in given}
-    defaults = validate(needed, source=str(file), is_archived=True).model_dump(mode="json")
+    needed = {n: given[n] for n in NEEDED if n in given}
+    defaults = validate(spread(needed), source=str(file), is_archived=True).model_dump(mode="json")
     here = ("study", "results", "objective", "points_per_job", "points_at_once")
     given = {
         n: v

@@ -192,6 +192,16 @@ def test_the_command(old: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert "is there already" in capsys.readouterr().err
 
 
+def test_a_fork_of_another_name_begins_in_the_named_folder(
+    old: Path, tmp_path: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fork", str(old), "--name", "other", "--results", "new"]) == 0
+    assert (tmp_path / "new" / "other" / "archive.h5").exists()
+    assert not (old.parents[1] / "other").exists()
+    assert "name='other', folder='new'" in capsys.readouterr().out
+
+
 def test_an_option_of_several_values_leaves_the_archive_its_place(
     old: Path, tmp_path: Path, capsys, monkeypatch
 ) -> None:

@@ -30,7 +30,7 @@ def register(commands: Any) -> None:
     command.add_argument(
         "--name",
         help="instead of a configuration: the name of a study that differs in nothing else, in the "
-        "folder of the old one",
+        "folder of the old one or in RESULTS",
     )
     command.add_argument("--results", help="folder of the studies, if not the configured one")
     command.add_argument(
@@ -59,7 +59,7 @@ def _fork(arguments: argparse.Namespace) -> int:
     if (arguments.config is None) == (arguments.name is None):
         raise UserError("fork: give --config FILE or --name NAME: one of them says what is begun")
     old = archive_at(arguments.old)
-    study = study_of(arguments) if arguments.config else _renamed(old, arguments.name)
+    study = study_of(arguments) if arguments.config else _renamed(old, arguments)
     found = fork(study, old, named_values("--with", arguments.values), arguments.objective)
     say_left_out(str(old), found.skipped)
     counts = ", ".join(f"{n} {status}" for status, n in found.outcomes.items())
@@ -76,12 +76,15 @@ def _fork(arguments: argparse.Namespace) -> int:
     if arguments.config:
         print(f"Go on with: dngo run {arguments.config}")
     else:
-        print(f"Go on from Python with name={arguments.name!r}, for example in dngo.minimize")
+        where = f", folder={arguments.results!r}" if arguments.results else ""
+        print(
+            f"Go on from Python with name={arguments.name!r}{where}, for example in dngo.minimize"
+        )
     return 0
 
 
-def _renamed(old: Path, name: str) -> Study:
-    """A study of another name that is otherwise as the old one was in its last iteration."""
+def _renamed(old: Path, arguments: argparse.Namespace) -> Study:
+    """A study of another name, and in `--results` if given, otherwise as the old one was last."""
     from dngo.config import validate
     from dngo.replay import configuration
     from dngo.study import Study
@@ -89,6 +92,7 @@ def _renamed(old: Path, name: str) -> Study:
     header = archive.read_header(old)
     last = configuration(old, header.iterations - 1 if header else 0)
     folder = old.absolute().parent
-    results = folder.parent if folder.name == last.study else folder
-    given = {**last.stored(), "study": name, "results": str(results)}
+    beside = folder.parent if folder.name == last.study else folder
+    results = arguments.results or str(beside)
+    given = {**last.stored(), "study": arguments.name, "results": results}
     return Study(validate(given, source="fork", is_archived=True))

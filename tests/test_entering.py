@@ -317,6 +317,9 @@ def test_the_commands(toy, capsys, monkeypatch) -> None:
     assert main(["tell", "--set", "x=0.9", "y=0.9", "objective=2", "small=false"]) == 0
     assert main(["add", "--set", "z=0.6"]) == 1
     assert "--set z=0.6: must be NAME=VALUE, with a name of x, y" in capsys.readouterr().err
+    for option in ("study", "status"):
+        assert main(["tell", "--set", "x=0.6", "y=0.3", "objective=2", f"--{option}", "other"]) == 1
+        assert f"--{option}: works only with a file" in capsys.readouterr().err
     assert main(["status"]) == 0
     assert "Waiting        2 points to evaluate, 1 told" in capsys.readouterr().out
     advance(study, 0)

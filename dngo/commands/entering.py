@@ -101,7 +101,7 @@ def _source(
             print(f"{source.name}: {source.said}")
         say_left_out(source.name, source.left_out)
         return source
-    for option in ("ignore", "columns", "status"):
+    for option in ("study", "ignore", "columns", "status"):
         if getattr(arguments, option):
             raise UserError(f"--{option}: works only with a file; leave it out")
     values = named_values("--set", arguments.set)

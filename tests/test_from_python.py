@@ -493,6 +493,13 @@ def test_a_written_configuration_says_what_the_study_is(keys: dict[str, Any]) ->
     assert found == {**own, "results": found["results"], "iterations": found["iterations"]}
 
 
+def test_a_written_configuration_names_its_files_from_its_own_folder(tmp_path: Path) -> None:
+    Path("mesh.txt").touch()
+    Path("sub").mkdir()
+    study = dngo.create("mine", {"x": (0, 1)}, needs=["mesh.txt"])
+    assert Path(load([study.write_config("sub/mine.yaml", objective="m:f")]).needs[0]).exists()
+
+
 @pytest.mark.full
 def test_what_began_in_python_goes_on_with_snakemake_and_in_python_again() -> None:
     text = SCRIPT.format(seconds=0.0, evaluations=5, settings=f"workers=2, {FAST}")

@@ -75,6 +75,8 @@ def _document(config: Config, file: Path, objective: str | None) -> dict[str, An
         "iterations": config.iterations,
         "batch_size": config.batch_size,
     }
+    if config.needs:
+        found["needs"] = [os.path.relpath(name, folder) for name in config.needs]
     validate(found, source=str(file))
     return found
 

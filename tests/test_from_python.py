@@ -288,6 +288,14 @@ def test_evaluations_of_noise_have_seeds_of_their_own() -> None:
     assert list(again.table().objective) == list(first)
 
 
+def test_nothing_is_evaluated_before_the_needed_files_exist() -> None:
+    how: dict[str, Any] = {"needs": ["mesh.txt"], "progress": False, "name": "f", **CHEAP}
+    with pytest.raises(UserError, match=r"needs\.0: mesh\.txt: there is no such file"):
+        dngo.minimize(lambda x, y: x, SPACE, 2, **how)
+    Path("mesh.txt").touch()
+    assert len(dngo.minimize(lambda x, y: x, SPACE, 2, **how).table()) == 2
+
+
 def test_in_this_process_a_function_may_change_what_is_there() -> None:
     seen: list[float] = []
 

@@ -22,6 +22,7 @@ from dngo import inward
 from dngo.api.executing import evaluate, workers_of
 from dngo.api.stages import claimed, next_batch, whole
 from dngo.batch import Batch, Outcome
+from dngo.check import check_needs
 from dngo.errors import UserError
 from dngo.evaluation.chunk import Evaluator
 from dngo.evaluation.function import Forking, Function, Inline, note_calls
@@ -152,10 +153,11 @@ class _Run:
         """Evaluate and merge the batches in flight, or else the next batch. Returns False at the end."""
         study = self.study
         flying = study.in_flight(study.merged())
+        left = evaluations - _rows(study)
+        if not flying and left <= 0:
+            return False
+        check_needs(study.config)
         if not flying:
-            left = evaluations - _rows(study)
-            if left <= 0:
-                return False
             self.bar.says("fit and propose")
             t = study.merged()
             batch = next_batch(study, t, min(study.config.batch_size_of(t), left))

@@ -288,6 +288,19 @@ def test_evaluations_of_noise_have_seeds_of_their_own() -> None:
     assert list(again.table().objective) == list(first)
 
 
+@pytest.mark.parametrize("workers", [1, 0])
+def test_a_function_gets_the_environment_of_its_study(workers: int) -> None:
+    def f(x: float) -> float:
+        return float(os.environ["THE_LIMIT"])
+
+    how: dict[str, Any] = {"workers": workers, "progress": False, "name": "f", **CHEAP}
+    limits: dict[str, Any] = {"environment": {"THE_LIMIT": "7"}}
+    table = dngo.minimize(f, {"x": (0, 1)}, 2, objective=limits, **how).table()
+    assert list(table.objective) == [7, 7] and "THE_LIMIT" not in os.environ
+    with pytest.raises(UserError, match="A_NAME is not set"):
+        dngo.minimize(f, {"x": (0, 1)}, 4, objective={"environment_from": ["A_NAME"]}, **how)
+
+
 def test_nothing_is_evaluated_before_the_needed_files_exist() -> None:
     how: dict[str, Any] = {"needs": ["mesh.txt"], "progress": False, "name": "f", **CHEAP}
     with pytest.raises(UserError, match=r"needs\.0: mesh\.txt: there is no such file"):

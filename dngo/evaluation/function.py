@@ -25,7 +25,7 @@ import time
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from dngo.errors import UserError
 from dngo.evaluation import start
 from dngo.evaluation.call import CALLS, called, document_of, takes_a_mapping, write_report
 from dngo.evaluation.chunk import Around
+from dngo.evaluation.command import check_environment
 from dngo.evaluation.document import judge
 from dngo.evaluation.identity import identity, inner, not_compared
 from dngo.evaluation.run import Runner, prepare_folder
@@ -326,6 +327,21 @@ def _seed(seed: int) -> None:
         torch.manual_seed(seed)
 
 
+@contextlib.contextmanager
+def _variables(given: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process for a while."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 @dataclass(frozen=True)
 class Inline(Around):
     """Evaluates a function in this process, without limits. If the process ends, so does the evaluation.
@@ -339,6 +355,7 @@ class Inline(Around):
     def run(self, proposal: Proposal, attempts: int) -> Outcome:
         """The outcome of one call; raises Interrupted at Ctrl-C."""
         runner, began, clock = self.evaluator, time.time(), time.monotonic()
+        check_environment(runner.objective)
         before = signal.getsignal(signal.SIGINT)
         with contextlib.suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -346,7 +363,7 @@ class Inline(Around):
         with contextlib.suppress(OSError):
             prepare_folder(runner.files_of(proposal).places, proposal)
         try:
-            with course.heard():
+            with course.heard(), _variables(runner.objective.environment):
                 result = self.call(dict(proposal.parameters))
         except KeyboardInterrupt:
             raise Interrupted from None

@@ -309,6 +309,14 @@ def test_nothing_is_evaluated_before_the_needed_files_exist() -> None:
     assert len(dngo.minimize(lambda x, y: x, SPACE, 2, **how).table()) == 2
 
 
+def test_a_folder_may_lie_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(Path("home").absolute()))
+    study = dngo.minimize(
+        lambda x: x, {"x": (0, 1)}, 1, name="f", folder="~/studies", acquisition="random"
+    )
+    assert study.path == Path("home/studies/f/archive.h5").absolute() and not Path("~").exists()
+
+
 def test_in_this_process_a_function_may_change_what_is_there() -> None:
     seen: list[float] = []
 

@@ -19,6 +19,7 @@ from dngo.errors import UserError
 from dngo.evaluation.function import MAIN, default_name
 from dngo.objects import ROLES, given
 from dngo.replay import configuration
+from dngo.storage.files import at_home
 from dngo.storage.plain import plain
 from dngo.study import Study
 
@@ -56,7 +57,7 @@ def create(
 
     Nothing is written yet.
     """
-    place = Path(folder if name is not None else _temporary()).absolute()
+    place = Path(at_home(str(folder)) if name is not None else _temporary()).absolute()
     given = {
         **_known(settings),
         "study": "temporary" if name is None else name,

@@ -22,6 +22,12 @@ from dngo.exchange import package
 
 optuna = package("optuna")
 
+# What Optuna decides or reports, so that a study of this package cannot.
+OF_OPTUNA = {
+    "direction": "the Optuna study has its own",
+    "constraints": "a trial of Optuna does not report them to its sampler",
+    "objectives": "the sampler works with one objective",
+}
 MOST_WAITING = 50  # trials at a time; if more run, the first one counts as dead
 
 
@@ -45,10 +51,13 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         """A sampler for one Optuna study with one objective.
 
         seed: of all random streams.
-        startup: trials of the initial design; by default twice the number of parameters plus two.
+        startup: trials of the initial design; by default `size` of the setting `design`, or twice the
+        number of parameters plus two.
         name: of the study of this package, which is kept in `folder`; None: a temporary one.
         settings: as in `dngo.create`.
         """
+        for key in OF_OPTUNA.keys() & settings.keys():
+            raise UserError(f"dngo.optuna.Sampler: {key}: {OF_OPTUNA[key]}; leave it out")
         self._seed, self._startup = seed, startup if startup is None else whole("startup", startup)
         self._name, self._folder, self._settings = name, folder, settings
         self._random = optuna.samplers.RandomSampler(seed=seed)
@@ -129,7 +138,9 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
                     give_up(study, flying[0])
         if merged or study.in_flight(0):
             return ask_ahead(study, 1, MOST_WAITING)
-        startup = 2 * (study.space.k + 1) if self._startup is None else self._startup
+        startup = self._startup
+        if startup is None:
+            startup = study.config.design.size or 2 * (study.space.k + 1)
         return ask_ahead(study, max(1, startup - known), MOST_WAITING)
 
     def _tell(self, study: Any) -> None:

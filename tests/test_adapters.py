@@ -112,6 +112,24 @@ def test_trials_of_before_are_known_and_branches_are_drawn_at_random() -> None:
     assert len(study.trials) == 9 and set(sampler._space) == {"kind"}
 
 
+@pytest.mark.parametrize("startup", [None, 5])
+def test_the_design_has_the_size_that_was_asked_for(startup: int | None) -> None:
+    sampler = dngo.optuna.Sampler(seed=1, startup=startup, design={"size": 5}, **CHEAP)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=9)
+    table = sampler._session.table()
+    assert (table.stage == "design").sum() == 4  # one was drawn before the space was known
+
+
+@pytest.mark.parametrize(
+    "key", [{"direction": "maximize"}, {"constraints": {"t": "<= 1"}}, {"objectives": {"a": {}}}],
+    ids=str,
+)  # fmt: skip
+def test_what_optuna_says_of_its_study_is_no_setting(key: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"{next(iter(key))}: "):
+        dngo.optuna.Sampler(**key)
+
+
 def test_several_objectives_are_refused() -> None:
     study = optuna.create_study(sampler=dngo.optuna.Sampler(), directions=["minimize"] * 2)
     study.add_trial(

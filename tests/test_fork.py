@@ -28,6 +28,8 @@ from dngo.errors import UserError
 from dngo.exchange.fork import fork
 from dngo.replay import replay
 from dngo.study import Study
+from dngo.study.paths import Paths
+from dngo.waiting import Entry
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +202,16 @@ def test_a_fork_of_another_name_begins_in_the_named_folder(
     assert (tmp_path / "new" / "other" / "archive.h5").exists()
     assert not (old.parents[1] / "other").exists()
     assert "name='other', folder='new'" in capsys.readouterr().out
+
+
+def test_what_waits_in_the_old_study_is_named(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = begin(study_in(tmp_path / "old"))
+    point, outcome = rows(path)[0]
+    entries = [Entry(point, "user", {}), Entry(point, "imported", {}, outcome)]
+    Paths(path.parent).waiting.add(entries)
+    assert main(["fork", str(path), "--name", "other"]) == 0
+    assert "1 point to evaluate and 1 told outcome wait there" in capsys.readouterr().out
 
 
 def test_an_option_of_several_values_leaves_the_archive_its_place(

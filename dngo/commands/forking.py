@@ -73,6 +73,7 @@ def _fork(arguments: argparse.Namespace) -> int:
             f"{old.parent}: has a batch in flight, which was not taken along; end its run "
             "first, or `dngo tell` the new study its outcomes later"
         )
+    _say_waiting(old)
     if arguments.config:
         print(f"Go on with: dngo run {arguments.config}")
     else:
@@ -81,6 +82,23 @@ def _fork(arguments: argparse.Namespace) -> int:
             f"Go on from Python with name={arguments.name!r}{where}, for example in dngo.minimize"
         )
     return 0
+
+
+def _say_waiting(old: Path) -> None:
+    """Print what people entered into the old study that no batch has taken in yet."""
+    from dngo.study.paths import Paths
+
+    waiting, taken = Paths(old.parent).waiting, archive.read_entered(old)
+    left = [entry for entry in waiting.read() if entry.name not in taken]
+    told = sum(entry.outcome is not None for entry in left)
+    points = len(left) - told
+    parts = [f"{points} point{'s' * (points > 1)} to evaluate"] if points else []
+    parts += [f"{told} told outcome{'s' * (told > 1)}"] if told else []
+    if parts:
+        print(
+            f"{waiting.path}: {' and '.join(parts)} wait there, and were not taken along; enter them into "
+            "the new study too, with `dngo add` and `dngo tell`"
+        )
 
 
 def _renamed(old: Path, arguments: argparse.Namespace) -> Study:

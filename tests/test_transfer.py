@@ -16,6 +16,7 @@ import pytest
 from dngo import archive, inward
 from dngo.archive import transfer
 from dngo.batch import Batch, Outcome, Proposal, write_outcomes
+from dngo.cli import main
 from dngo.config import Config, validate
 from dngo.errors import UserError
 from dngo.exchange.fork import fork
@@ -197,6 +198,18 @@ def test_the_archive_alone_replays_with_the_sources_gone(tmp_path: Path, kind: s
     study.plan()
     advance(study, 0)
     assert archive.prefix_digest(study.archive, 0) == before
+
+
+def test_a_fork_of_another_name_needs_no_earlier_file(tmp_path: Path) -> None:
+    path = earlier(tmp_path)
+    study = Study(configured(tmp_path, transfer=[str(path)]))
+    advance(study, 0)
+    path.unlink()
+    assert main(["fork", str(study.archive), "--name", "other"]) == 0
+    (was,), (found,) = map(
+        transfer.recorded, (study.archive, study.folder.parent / "other/archive.h5")
+    )
+    assert found.sha256 == was.sha256 and np.array_equal(found.x, was.x)
 
 
 def test_an_altered_transferred_value_shows(tmp_path: Path) -> None:

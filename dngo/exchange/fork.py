@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from dngo import archive
+from dngo.archive import transfer
+from dngo.archive.identity import check_identity
+from dngo.archive.transfer import Earlier
 from dngo.batch import INVALID, UNINFORMATIVE, Outcome
 from dngo.errors import UserError
 from dngo.evaluation import pictures
 from dngo.exchange.growth import Growth, grown
-from dngo.exchange.incoming import Evaluation, Imported, Incoming
+from dngo.exchange.incoming import Evaluation, Imported, Incoming, check_new
 from dngo.exchange.points import points_of
 from dngo.exchange.rows import Row
 from dngo.outcomes import MAX_MESSAGE, clashes, is_time, with_origin
@@ -28,7 +31,7 @@ from dngo.space.parameters import Listed, alike, choices
 from dngo.storage.digest import digest_file
 from dngo.storage.text import one_line
 from dngo.study import Study, entries
-from dngo.study.beginning import read_transfer
+from dngo.study.beginning import keep_transfer, read_transfer
 from dngo.study.paths import Paths
 from dngo.thresholds import Constraints, objectives_of
 from dngo.waiting import Note
@@ -56,7 +59,8 @@ def fork(
         raise UserError("\n".join(wrong))
     _check_numbers(path, header.identity, study.config.thresholds)
     chain = [*_chain(path), header.digest]
-    _check_transfer(study, chain)
+    earlier = _earlier(study, path, header.identity)
+    _check_transfer(earlier, chain)
     growth = grown(
         path,
         study.config,
@@ -79,6 +83,8 @@ def fork(
     }
     if growth.said:
         record["read"] = "; ".join(growth.said)
+    check_new(study)
+    keep_transfer(study, earlier)
     return _Forked(study, record, path, header, old, growth).begin("\n".join(growth.said))
 
 
@@ -154,14 +160,27 @@ def _header(path: Path) -> archive.Header:
     return header
 
 
-def _check_transfer(study: Study, chain: list[str]) -> None:
-    """Raise UserError if an archive under `transfer` comes along already: it would count twice."""
+def _earlier(study: Study, path: Path, identity: Mapping[str, Any]) -> list[Earlier]:
+    """What the new study takes from studies under `transfer`. If it differs from the old one in its
+    name alone, the old archive has that already, and their files may be gone.
+    """
     if not study.config.transfer:
-        return
-    for earlier in read_transfer(study):
-        if earlier.digest in chain:
+        return []
+    try:
+        check_identity(
+            path, dict(identity), {**study.config.identity(), "study": identity["study"]}
+        )
+    except UserError:
+        return read_transfer(study)
+    return transfer.recorded(path)
+
+
+def _check_transfer(earlier: list[Earlier], chain: list[str]) -> None:
+    """Raise UserError if an archive under `transfer` comes along already: it would count twice."""
+    for one in earlier:
+        if one.digest in chain:
             raise UserError(
-                f"transfer: {earlier.file}: its evaluations come along by the fork; remove it there"
+                f"transfer: {one.file}: its evaluations come along by the fork; remove it there"
             )
 
 

@@ -195,12 +195,16 @@ def copy_transfer(records: Records) -> Path | None:
     """
     if not records.config.transfer:
         return None
-    path = records.paths.transfer
     if not has_transfer(records):
-        earlier = read_transfer(records)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        transfer.write(path, earlier)
-    return path
+        keep_transfer(records, read_transfer(records))
+    return records.paths.transfer
+
+
+def keep_transfer(records: Records, earlier: list[Earlier]) -> None:
+    """Write what a new archive takes from earlier studies, if that is anything."""
+    if earlier:
+        records.paths.transfer.parent.mkdir(parents=True, exist_ok=True)
+        transfer.write(records.paths.transfer, earlier)
 
 
 def read_transfer(records: Records) -> list[Earlier]:

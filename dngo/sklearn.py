@@ -8,6 +8,7 @@ from typing import Any
 
 from dngo.api.beginning import create
 from dngo.api.parameters import Named
+from dngo.errors import UserError
 from dngo.exchange import package
 
 package("sklearn")
@@ -59,6 +60,10 @@ class DngoSearchCV(BaseSearchCV):  # type: ignore[misc]
                 return
             found = evaluate_candidates([named.theirs(point.parameters) for point in points])
             key = f"mean_test_{metric}" if f"mean_test_{metric}" in found else "mean_test_score"
+            if key not in found:
+                raise UserError(
+                    "DngoSearchCV: of several metrics, refit must name the one to search by"
+                )
             scores = [float(score) for score in found[key][-len(points) :]]
             study.tell(
                 [

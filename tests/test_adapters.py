@@ -187,6 +187,14 @@ OF_SEARCHES = (
 )
 
 
+def test_of_several_metrics_one_is_searched_by() -> None:
+    how: dict[str, Any] = {"scoring": ["accuracy", "f1_macro"], "cv": 2, "random_state": 0}
+    x, y = np.random.default_rng(0).random((20, 2)), np.arange(20) % 2
+    for refit in (False, lambda found: 0):
+        with pytest.raises(UserError, match="refit must name the one"):
+            dngo.sklearn.DngoSearchCV(SVC(), {"C": (0.1, 1)}, 2, refit=refit, **how).fit(x, y)
+
+
 def test_scikit_learns_own_checks() -> None:
     search = dngo.sklearn.DngoSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, 1, cv=2)
     done, failed = 0, []

@@ -190,6 +190,13 @@ def test_a_new_study_is_refused_with_a_line_that_says_what_to_do(
     assert not list(mine.folder.glob("results/mine/**/*.json"))
 
 
+def test_a_study_of_python_is_refused_as_well(tmp_path: Path) -> None:
+    how = {"objective": {"environment": {"API_TOKEN": TOKEN}}, "folder": tmp_path}
+    with pytest.raises(UserError, match="API_TOKEN: looks like a secret") as told:
+        dngo.minimize(lambda x: x, {"x": (0, 1)}, 2, name="s", **how)
+    assert TOKEN not in str(told.value) and not list(tmp_path.rglob("*.h5"))
+
+
 def test_a_variable_is_given_once(mine: Mine, capsys) -> None:
     for objective, wrong in (
         ("{command: x, environment_from: [A, A]}", "A is listed twice"),

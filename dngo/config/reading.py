@@ -72,9 +72,7 @@ def load(
         if isinstance(section, Reference):
             trust(section)
     folder = Path(paths[0]).parent if paths else Path()
-    found = from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
-    found._exposed = exposures(found, lines, source)
-    return found
+    return from_folder(config, folder, lines, source, typed="results" in (overrides or {}))
 
 
 def resolved(document: Mapping[str, Any], *, lines: Lines | None = None, source: str) -> Config:
@@ -89,6 +87,7 @@ def resolved(document: Mapping[str, Any], *, lines: Lines | None = None, source:
     if config.acquisition.missing_package:
         place = place_of(("acquisition",), lines or {}, source)
         raise UserError(f"{place}: acquisition.sampler: {config.acquisition.missing_package}")
+    config._exposed = exposures(config, lines or {}, source)
     return config
 
 

@@ -166,14 +166,14 @@ def small(values: np.ndarray) -> np.ndarray:
     It does not if they are nearly alike beside their size, such as energies, or if they are too large or
     too small for it.
     """
-    limits = np.finfo(np.float32)
+    limits, values = np.finfo(np.float32), np.asarray(values, dtype=float)
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     if not len(size):
-        return np.asarray(values, dtype=np.float32)
+        return values.astype(np.float32)
     if size.min() < limits.tiny or size.max() > limits.max:
-        return np.asarray(values, dtype=float)
+        return values
     apart = np.ptp(values[np.isfinite(values)])
-    return np.asarray(values, np.float32 if limits.eps * size.max() < SHARPEST * apart else float)
+    return values.astype(np.float32) if limits.eps * size.max() < SHARPEST * apart else values
 
 
 def logarithmic(values: np.ndarray, factor: float = 10) -> bool:

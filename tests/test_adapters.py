@@ -19,8 +19,6 @@ import dngo
 from dngo.archive import verify
 from dngo.errors import UserError
 
-CHEAP: dict[str, Any] = {**QUICK_STUDY, "classifier": {"networks": {"steps": 20, "epochs": 1}}}
-
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Any:
@@ -42,7 +40,7 @@ def objective(trial: Any) -> float:
 
 
 def test_one_changed_line_gives_an_optuna_loop_this_engine() -> None:
-    sampler = dngo.optuna.Sampler(seed=1, **CHEAP)
+    sampler = dngo.optuna.Sampler(seed=1, **QUICK_STUDY)
     study = optuna.create_study(sampler=sampler)
     study.optimize(objective, n_trials=14, catch=(ValueError,))
     assert len(study.trials) == 14 and study.best_params["kind"] is None
@@ -68,7 +66,7 @@ def test_a_trial_may_fail_before_it_has_all_parameters() -> None:
             raise ValueError("too hot")
         return x + trial.suggest_float("y", 0, 1)
 
-    study = optuna.create_study(sampler=dngo.optuna.Sampler(seed=1, **CHEAP))
+    study = optuna.create_study(sampler=dngo.optuna.Sampler(seed=1, **QUICK_STUDY))
     study.optimize(objective, n_trials=8, catch=(ValueError,))
     assert len(study.trials) == 8
 
@@ -114,7 +112,7 @@ def test_trials_of_before_are_known_and_branches_are_drawn_at_random() -> None:
 
 @pytest.mark.parametrize("startup", [None, 5])
 def test_the_design_has_the_size_that_was_asked_for(startup: int | None) -> None:
-    sampler = dngo.optuna.Sampler(seed=1, startup=startup, design={"size": 5}, **CHEAP)
+    sampler = dngo.optuna.Sampler(seed=1, startup=startup, design={"size": 5}, **QUICK_STUDY)
     study = optuna.create_study(sampler=sampler)
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=9)
     table = sampler._session.table()

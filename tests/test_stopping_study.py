@@ -37,7 +37,6 @@ from dngo.surrogates import Model, TargetScale
 pytestmark = pytest.mark.usefixtures("here")
 
 CHEAP: dict[str, Any] = {"acquisition": "random", "folder": "studies", "batch_size": 8}
-FAST: dict[str, Any] = {**QUICK_STUDY, "classifier": {"networks": {"steps": 20, "epochs": 1}}}
 
 
 def trained(x: float) -> float:
@@ -224,7 +223,7 @@ def test_a_model_that_learns_from_stops_replays_bit_for_bit(
     monkeypatch.setattr("dngo.evaluation.stopping.PAUSE", 0.0)
     monkeypatch.setattr("dngo.evaluation.stopping.SHARE", 0.0)
     monkeypatch.setattr("dngo.evaluation.stopping.EACH", 0.0)
-    study = minimised(**FAST)
+    study = minimised(**QUICK_STUDY)
     assert (archive.read_table(study._study.archive).status == "stopped").any()
     last = archive.read_header(study._study.archive).iterations - 1  # type: ignore[union-attr]
     assert replay(study._study.archive, last).verdict == "identical"
@@ -356,7 +355,7 @@ def test_a_study_of_several_objectives(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(f"dngo.evaluation.stopping.{name}", 0.0)
     rule = {"kind": "median", "min_curves": 4, "grace": 0.2}
     aims = {"error": "minimize", "cost": "minimize"}
-    settings = {**CHEAP, **FAST, "workers": 0, "early_stopping": rule, "objectives": aims}
+    settings = {**CHEAP, **QUICK_STUDY, "workers": 0, "early_stopping": rule, "objectives": aims}
     study = dngo.minimize(of_two, {"x": (0, 1), "y": (0, 1)}, 24, **settings)
     path, config = study._study.archive, study.config
     table = archive.read_table(path)

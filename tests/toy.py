@@ -67,7 +67,11 @@ FEW = {
 }
 
 # A study in Python of which no more is asked.
-QUICK_STUDY = {"surrogate": {"kind": "gp", "hyperparameter_samples": 3}, "acquisition": FEW}
+QUICK_STUDY = {
+    "surrogate": {"kind": "gp", "hyperparameter_samples": 3},
+    "classifier": {"networks": {"steps": 20, "epochs": 1}},
+    "acquisition": FEW,
+}
 
 
 class Toy:

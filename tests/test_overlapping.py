@@ -93,10 +93,10 @@ def test_a_run_overlaps_by_default_and_replays(toy) -> None:
 @pytest.mark.full
 def test_a_fit_waits_for_its_turn_in_a_run(toy) -> None:
     """The plan lets the third fit begin after the design. By the design's durations two in flight do."""
-    study = toy(iterations=3, batch_size=40, sleep=0.8)
+    study = toy(iterations=3, batch_size=24, sleep=1.4)
     study.without = BRIEF
     study.snakemake(*QUICK, "--cores", "2")
-    once_each(study, 128)
+    once_each(study, 80)
     assert pending(study.archive)[3] in ([2], [])
 
 

@@ -58,7 +58,6 @@ lint: $(WHOLE)
 	ruff check .
 	ruff format --check .
 	mypy
-	mypy --disable-error-code arg-type benchmarks
 	snakefmt --check Snakefile rules benchmarks/Snakefile
 	snakemake --lint
 	python tests/prose.py

@@ -97,7 +97,7 @@ def file_at(place: str | Path, results: str | Path | None = None) -> Path:
         found = (path / name for name in ("archive.h5", "config.yaml"))
         file = next((file for file in found if file.is_file()), None)
         if file is None:
-            begun = "; no batch of this study has ended, and the call that began it goes on"
+            begun = ": no batch of this study has ended; to go on, repeat the call that began it"
             raise UserError(
                 f"{path}: holds neither an archive.h5 nor a config.yaml"
                 f"{begun if (path / 'pending').is_dir() else ''}"

@@ -293,7 +293,7 @@ def test_commands_of_elsewhere(
 
 def test_a_point_is_no_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "0-1"]) == 1
-    assert "named by --proposal 0-1" in capsys.readouterr().err
+    assert "dngo audit STUDY --proposal 0-1" in capsys.readouterr().err
 
 
 def test_a_column_of_a_parameter_has_its_name_and_that_of_elsewhere() -> None:

@@ -4,6 +4,7 @@ lost or repeated."""
 from __future__ import annotations
 
 import functools
+import io
 import os
 import random
 import re
@@ -390,7 +391,7 @@ def test_ctrl_c_ends_it_and_again_goes_on(workers: int) -> None:
 
 
 def test_where_nobody_sees_a_bar_there_is_a_line_for_each_batch(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def f(x: float, y: float) -> float:
         return x
@@ -406,6 +407,11 @@ def test_where_nobody_sees_a_bar_there_is_a_line_for_each_batch(
         assert [Path(line.split()[0]).name for line in capsys.readouterr().err.splitlines()] == said
     dngo.minimize(f, SPACE, 8, progress=False, **how)
     assert capsys.readouterr().err == ""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb", buffering=0) as raw:
+        monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(raw, write_through=True))
+        assert len(dngo.minimize(f, SPACE, 10, **how).table()) == 10
 
 
 def test_another_text_under_the_same_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

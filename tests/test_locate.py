@@ -132,7 +132,7 @@ def test_an_archive_apart_from_its_study_is_looked_at_but_has_no_course(
         begun.best()
     begun.tell(begun.ask(2)[0], 1.0)
     assert main(["verify", "begun"]) == 1
-    assert "the call that began it goes on" in capsys.readouterr().err
+    assert "repeat the call that began it" in capsys.readouterr().err
     assert main(["check", "apart.h5"]) == 1
     assert "is an archive; name the study's configuration" in capsys.readouterr().err
     assert main(["check", "results"]) == 1

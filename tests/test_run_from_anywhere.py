@@ -93,8 +93,8 @@ def test_answers_that_make_no_study_are_one_line(
         (["x 1"], "is not NAME LOW HIGH"),
         (["x 1 0"], "answers: space.x"),
         (["x 0 1", "--objective", "run {q}"], "{q} is not a parameter"),
-        (["x 0 1", "--parameter", "x 0 2"], "parameter 'x': is there twice"),
-        (["x 0 1", "--constraint", "c", "--constraint", "c < 1"], "constraint 'c': is there twice"),
+        (["x 0 1", "--parameter", "x 0 2"], "x: this name is given twice"),
+        (["x 0 1", "--constraint", "c", "--constraint", "c < 1"], "c: this name is given twice"),
     ):
         assert main(["init", "--parameter", *words]) == 1
         error = capsys.readouterr().err
@@ -138,7 +138,7 @@ def test_a_parameter_that_no_study_can_have_is_asked_for_again(tmp_path: Path) -
     replies = ["mine", "minimize", "x 0 1 log", "x 1 2 log", "x 0 3", "", "", "./run.sh"]
     begin(tmp_path / "my.yaml", {}, prompt)
     assert "log: true needs values above zero" in questions[3]
-    assert "parameter 'x': is there twice" in questions[5]
+    assert "x: this name is given twice" in questions[5]
     assert load([tmp_path / "my.yaml"]).space["x"].log
 
 

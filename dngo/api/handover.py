@@ -15,13 +15,8 @@ from dngo.evaluation.function import MAIN
 from dngo.storage.files import handing_out, in_the_way
 from dngo.study import Study
 
-NEEDED = (
-    "study",
-    "objective",
-    "objectives",
-    "space",
-    "preset",
-)  # what other keys' defaults rest on
+# The defaults of other keys rest on these.
+NEEDED = ("study", "objective", "objectives", "space", "preset")
 HEAD = """\
 # The study {study}, which was begun in Python. To go on with it, raise `iterations`: dngo run {file}
 # All keys: docs/configuration.md. What stands under `space` can no longer change.

@@ -74,15 +74,16 @@ def optimize(
         stack.enter_context(claimed(study))
         if changed := study.begin():
             _say(
-                study,
-                f"{changed}; the earlier evaluations stay; another `name` begins another study",
+                f"{study.folder}: {changed}; earlier evaluations stay; another `name` begins another study"
             )
         seen = "ipykernel" in sys.modules or sys.stderr.isatty()
         bar = stack.enter_context(_Bar(study, evaluations, seen if progress is None else progress))
         lines = _Lines(study, shown=progress is None and not seen)
         run = _Run(study, found, forks, workers, bar, executor)
         if progress is not False and (done := _rows(study)) > evaluations:
-            _say(study, f"has {done} evaluations already, and {evaluations} were asked for in all")
+            _say(
+                f"{study.folder}: has {done} evaluations; {evaluations} is the total that was asked for"
+            )
         if not workers:
             stack.callback(note_calls, function, found)
         try:
@@ -129,8 +130,10 @@ def _set_up(
     return Study(config.model_copy(update=changes), study.beside, study.asked)
 
 
-def _say(study: Study, what: str) -> None:
-    print(f"{study.folder}: {what}", file=sys.stderr)
+def _say(line: str) -> None:
+    """Print a line. If its reader has gone, the run goes on without it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def _rows(study: Study) -> int:
@@ -272,6 +275,6 @@ class _Lines:
         for batch in merged_batches(self._study, range(self._told, merged)):
             head, *lines = batch_lines(batch)
             for line in lines if self._has_head else [head, *lines]:
-                print(line, file=sys.stderr, flush=True)
+                _say(line)
             self._has_head = True
         self._told, self._due = merged, time.monotonic() + self.PAUSE

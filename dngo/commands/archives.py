@@ -153,7 +153,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 
     study = str(arguments.study)
     if re.fullmatch(r"\d+-\d+", study) and not Path(study).exists():
-        raise UserError(f"{study}: is no study; a point is named by --proposal {study}")
+        raise UserError(f"{study}: is a point; write `dngo audit STUDY --proposal {study}`")
     path = archive_of(arguments)
     if not (arguments.all or arguments.proposal):
         raise UserError(

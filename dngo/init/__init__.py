@@ -85,7 +85,7 @@ def _lines(
     ):
         try:
             found = read(line)
-            _check_names(what.split()[0].lower(), [read(earlier) for earlier in lines] + [found])
+            _check_names([*(read(earlier) for earlier in lines), found])
         except UserError as error:
             said = f"{error}\n"
             continue
@@ -104,10 +104,11 @@ def _usable(line: str) -> tuple[str, dict[str, Any]]:
     return name, section
 
 
-def _check_names(what: str, found: Sequence[tuple[str, Any]]) -> None:
+def _check_names(found: Sequence[tuple[str, Any]]) -> None:
+    """Raise UserError if two parameters, or two constraints, have one name."""
     names = [name for name, _ in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"{what} {twice[0]!r}: is there twice")
+        raise UserError(f"{twice[0]}: this name is given twice")
 
 
 def taken_as_whole(name: str, section: Any) -> str:
@@ -209,8 +210,8 @@ def _render(template: str, answers: Answers) -> str:
     )
     environment.filters.update(flow=_flow, best=_best, span=_span)
     constraints = [constraint(line) for line in answers.constraints]
-    _check_names("parameter", space)
-    _check_names("constraint", constraints)
+    _check_names(space)
+    _check_names(constraints)
     objectives = named(answers.objectives)
     return environment.get_template(template).render(
         answers=answers,

@@ -216,9 +216,7 @@ def merged_batches(study: Study, iterations: Iterable[int]) -> list[MergedBatch]
         failed = ~np.isin(status, NO_FAILURE)
         messages = count_messages(status[failed], message[rows][failed])
         began, ended = times["started"][rows], times["finished"][rows]
-        timed = np.isfinite(began) & np.isfinite(
-            ended
-        )  # a withdrawn or reported point may have none
+        timed = np.isfinite(began) & np.isfinite(ended)  # a withdrawn point has neither
         took = ended[timed].max(initial=-np.inf) - began[timed].min(initial=np.inf)
         found.append(
             MergedBatch(

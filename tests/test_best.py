@@ -115,6 +115,18 @@ def test_where_the_surrogate_sees_less_the_points_around_the_best_decide() -> No
     )
 
 
+def test_energies_that_differ_in_their_last_digits_are_told_apart(capsys) -> None:
+    def energy(x: float) -> float:
+        return -1234.5 - x / 1000
+
+    study = dngo.minimize(energy, {"x": (0, 1)}, 3, name=None, acquisition="random", seed=1)
+    best = f"{study.best().objective:.4f}".rstrip("0")
+    assert best in capsys.readouterr().err  # the line of a batch
+    assert main(["best", str(study.path)]) == 0
+    assert f": {best}" in capsys.readouterr().out
+    assert f"best {best} " in summary(study._engine)
+
+
 def test_too_few_points_say_nothing_about_those_around_the_best() -> None:
     u = np.random.default_rng(0).random((5, 2))
     rows, mean, deviation = around_the_best(u, u, u[:, 0], np.full(5, np.nan))

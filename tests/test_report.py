@@ -176,7 +176,7 @@ def test_a_set_up_that_fails_is_told_apart_from_a_hard_space(view: View) -> None
         message=np.full(n, "line 1\nexit status 127: no such program", dtype=object),
     )
     text = findings(broken)
-    assert text.startswith(f"stop: {n} of {n} evaluations have no objective")
+    assert text.startswith(f"stop: {n} of {n} evaluations have no usable outcome")
     assert "no such program" in text and "logs/points" in text
     assert all(f.key for f in all_figures(broken))
     assert "have no objective" not in findings(view)
@@ -188,7 +188,7 @@ def test_the_cause_of_failures_is_not_looked_for_in_points_that_were_withdrawn(v
     ended[: len(view) // 2 + 1] = "failed"
     said[: len(view) // 2 + 1] = [f"boom {'x' * i}" for i in range(len(view) // 2 + 1)]
     found = findings(altered(view, status=ended, message=said))
-    assert "evaluations have no objective" in found and "reactor" not in found
+    assert "evaluations have no usable outcome" in found and "reactor" not in found
 
 
 def test_no_feasible_point_is_said_with_the_constraint_that_broke(view: View) -> None:

@@ -30,6 +30,7 @@ from dngo.evaluation.journal import Watched
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.slots import Slot, slots
 from dngo.evaluation.supervision import Interrupted, StopSignal
+from dngo.storage.text import value_text
 from dngo.study import Study
 
 GOES_ON = "outcomes so far are kept, and the same call goes on"
@@ -239,7 +240,7 @@ class _Bar:
 
     def says(self, what: str) -> None:
         """Show what the run is doing now."""
-        best = "" if math.isinf(self._best) else f"best {self._sign * self._best:.6g}, "
+        best = "" if math.isinf(self._best) else f"best {value_text(self._sign * self._best)}, "
         self._bar.set_postfix_str(f"{best}{what}")
 
     def add(self, outcome: Outcome) -> None:

@@ -135,8 +135,8 @@ def _front(session: Session, arguments: argparse.Namespace) -> int:
         table.add_row(ids[i], *map(_cell, values), knee)
     console = Console(soft_wrap=True, width=20 * len(heads), color_system=None)
     console.print(table)
-    reference = ", ".join(f"{name} {value:.6g}" for name, value in front.reference.items())
-    print(f"hypervolume {front.hypervolume:.6g}, from {reference}")
+    reference = ", ".join(f"{name} {value_text(value)}" for name, value in front.reference.items())
+    print(f"hypervolume {value_text(front.hypervolume)}, from {reference}")
     if front.by == "model":
         print(BY_MODEL)
     return 0
@@ -147,12 +147,12 @@ def _cell(value: Any) -> str:
 
 
 def _line(one: Any) -> str:
-    line = f"proposal {one.id}: {one.objective:.6g}"
+    line = f"proposal {one.id}: {value_text(one.objective)}"
     if one.evaluations > 1:
-        line += f", the best of {one.evaluations} evaluations; {one.average:.6g} on average"
+        line += f", the best of {one.evaluations} evaluations; {value_text(one.average)} on average"
     if one.std == one.std:
         margin = Units(1.0, one.log).margin(one.mean, one.std)
-        line += f"; by the surrogate {one.mean:.6g} {margin} (95 %)"
+        line += f"; by the surrogate {value_text(one.mean)} {margin} (95 %)"
     return line
 
 

@@ -13,6 +13,7 @@ from dngo.archive import Table
 from dngo.elsewhere import BEST, Elsewhere
 from dngo.rules import current
 from dngo.space import Space
+from dngo.storage.text import value_text
 from dngo.units import Units
 
 if TYPE_CHECKING:
@@ -170,4 +171,4 @@ def around_the_best(
 
 def escape(value: Any) -> str:
     """A value as text for a page."""
-    return html.escape(f"{value:.6g}" if isinstance(value, float) else str(value))
+    return html.escape(value_text(value))

@@ -67,7 +67,7 @@ def set_up(view: View) -> Iterator[Check]:
     if failed >= 0.9 * n:
         yield Check(
             "stop",
-            f"{failed} of {n} evaluations have no objective; {most} of them say: {message}",
+            f"{failed} of {n} evaluations have no usable outcome; {most} of them say: {message}",
             f"The cause is the set-up and not the space. {look} Then `dngo retry --failed` "
             "has these points evaluated again, and the model learns only from the new "
             "outcomes.",
@@ -76,7 +76,7 @@ def set_up(view: View) -> Iterator[Check]:
     elif failed >= 0.5 * n:
         yield Check(
             "warn",
-            f"{failed} of {n} evaluations have no objective; {most} of them ({status}) say: {message}",
+            f"{failed} of {n} evaluations have no usable outcome; {most} of them ({status}) say: {message}",
             f"If the points themselves are not the cause, correct it. {look} If they are, "
             "narrow the space or report the failure as a constraint.",
             "messages",

@@ -22,7 +22,7 @@ from dngo.report.page import asset
 from dngo.report.serve import Answer, Shown
 from dngo.report.text import lasting
 from dngo.storage.claim import SILENCE
-from dngo.storage.text import storable
+from dngo.storage.text import storable, value_text
 from dngo.study import Study
 from dngo.study.settling import settle_at
 
@@ -175,7 +175,7 @@ def _line(number: int, name: str, place: Path, is_at_work: bool) -> ListedStudy:
     minimise = inward.sign(study.config) > 0
     values = np.where(table.counting(study.config.ladder), table.objective, np.nan)
     course = (np.fmin if minimise else np.fmax).accumulate(values)
-    best = f"{data['best']['objective']:.6g}" if data["best"] else ""
+    best = value_text(data["best"]["objective"]) if data["best"] else ""
     if study.config.has_several:
         best, course = f"{len(data['front']['points'])} on the front", course[:0]
     if data["stopped"]:

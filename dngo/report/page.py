@@ -34,7 +34,7 @@ from dngo.report.text import headline
 from dngo.report.text import summary as summary_of
 from dngo.scores import Score, forward_scores
 from dngo.storage.files import write_text
-from dngo.storage.text import storable
+from dngo.storage.text import storable, value_text
 from dngo.study import Study, entries
 from dngo.units import units_of
 
@@ -288,9 +288,10 @@ class _Columns:
         whole: bool = False,
         log: bool = False,
     ) -> None:
-        values, form = values[self.listed], ".0f" if whole else ".6g"
+        values = values[self.listed]
         pairs = zip(values, np.isfinite(values), strict=True)
-        short = [float(f"{value:{form}}") if known else None for value, known in pairs]
+        write = "{:.0f}".format if whole else value_text
+        short = [float(write(value)) if known else None for value, known in pairs]
         self.columns.append((name, short, True, hidden, log))
 
     def words(self, name: str, values: Sequence[Any], hidden: bool = False) -> None:

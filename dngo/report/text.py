@@ -22,7 +22,7 @@ from dngo.report.live import MergedBatch, failures, regret, status
 from dngo.report.models import said as said_of_models
 from dngo.report.uncertain import expected, left_out
 from dngo.scores import RECENT, expected_constraints
-from dngo.storage.text import value_text
+from dngo.storage.text import cell, value_text
 from dngo.study import Study, best_row, entries
 from dngo.types import Array
 
@@ -49,7 +49,7 @@ def headline(study: Study) -> str:
         found = said_of_front(len(front.rows), front.hypervolume) if len(front.rows) else found
     elif (best := best_row(table, study.config.direction, study.config.ladder)) is not None:
         at = said_at(study.config.ladder, table.v[[best]])
-        found = f"best {table.objective[best]:.6g}{at} (proposal {_id(table, best)})"
+        found = f"best {value_text(table.objective[best])}{at} (proposal {_id(table, best)})"
     last = header.iterations - 1  # may exceed the configured number if points were retried
     return f"iteration {last} of {max(total, last)}, {len(table)} evaluations, {found}"
 
@@ -72,7 +72,7 @@ def summary(study: Study, view: View | None = None) -> str:
     elif best is not None:
         lines += [f"Best point, proposal {_id(table, best)}:"]
         lines += _point(study, table, best)
-        lines += ["", _line("objective", f"{table.objective[best]:.6g}")]
+        lines += ["", _line("objective", value_text(table.objective[best]))]
         view = view or View.now(study)
         lines += _expected(view, best)
         lines += _comparisons(study, view, best)
@@ -91,10 +91,8 @@ def summary(study: Study, view: View | None = None) -> str:
     lines += _labelled("Expected gain: ", _expected_gain(gain))
     found = {} if several else regret(study, table)
     if found:
-        lines += [
-            f"Regret:   minimum {found['minimum']:.6g}, cumulative {found['cumulative']:.6g}, "
-            f"average {found['average']:.6g}"
-        ]
+        kinds = ("minimum", "cumulative", "average")
+        lines.append("Regret:   " + ", ".join(f"{n} {value_text(found[n])}" for n in kinds))
     lines += [f"Learnt from {earlier}" for earlier in transfer.recorded(study.archive)]
     if notes := noted(entries.notes(study.archive)):
         lines += ["", "Notes:", *(f"  {line}" for line in notes[-MOST_NOTES:])]
@@ -134,13 +132,13 @@ def _expected(view: View, best: int) -> list[str]:
     def margin(row: int) -> str:
         return view.units.margin(float(mean[row]), float(std[row]))
 
-    lines = [f"{_line('by the surrogate', f'{mean[best]:.6g}')} {margin(best)} (95 %)"]
+    lines = [f"{_line('by the surrogate', value_text(mean[best]))} {margin(best)} (95 %)"]
     ranking = view.ranking("model")
     if len(ranking) and view.point[ranking[0]] != view.point[best]:
         row = int(ranking[0])
         lines.append(
-            f"  it ranks proposal {view.id(row)} first: {mean[row]:.6g} {margin(row)}; its "
-            f"outcome is {view.table.objective[row]:.6g}"
+            f"  it ranks proposal {view.id(row)} first: {value_text(mean[row])} {margin(row)}; its "
+            f"outcome is {value_text(view.table.objective[row])}"
         )
     return [*lines, *(f"  {line}" for line in left_out(view))]
 
@@ -222,7 +220,7 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
     lines = []
     for name, row in rows:
         ended, value = table.status[row], table.objective[row]
-        shown = f"{value:.6g}" if ended == "ok" else f"({ended})"
+        shown = value_text(value) if ended == "ok" else f"({ended})"
         gain = _gain(view, best, row)
         lines.append(_line(name, shown) + f"{'   the best is ' if gain else ''}{gain}")
     return lines
@@ -283,7 +281,7 @@ MOST_NOTES = 20  # of the latest notes in it
 
 def said_of_front(count: int, volume: float) -> str:
     """The size of a front as text."""
-    return f"a front of {count} point{'' if count == 1 else 's'}, hypervolume {volume:.6g}"
+    return f"a front of {count} point{'' if count == 1 else 's'}, hypervolume {value_text(volume)}"
 
 
 def front_lines(front: dict[str, Any], most: int) -> list[str]:
@@ -297,12 +295,12 @@ def front_lines(front: dict[str, Any], most: int) -> list[str]:
     names = list(points[0]["objectives"])
     lines = [f"  {'proposal':<10}" + "".join(f"{name:>14}" for name in names)]
     for i in rows:
-        cells = "".join(f"{value:>14.6g}" for value in points[i]["objectives"].values())
+        cells = "".join(f"{value_text(value):>14}" for value in points[i]["objectives"].values())
         lines.append(f"  {points[i]['id']:<10}{cells}" + ("   the knee" if i in knee else ""))
     if len(rows) < len(points):
         lines.append(f"  {len(rows)} of {len(points)} points; `dngo best` lists all of them")
-    reference = ", ".join(f"{n} {v:.6g}" for n, v in front["reference"].items())
-    lines.append(f"  hypervolume {front['hypervolume']:.6g}, from {reference}")
+    reference = ", ".join(f"{n} {value_text(v)}" for n, v in front["reference"].items())
+    lines.append(f"  hypervolume {value_text(front['hypervolume'])}, from {reference}")
     if front.get("by") == "model":
         lines.append(f"  {BY_MODEL}")
     return lines
@@ -340,7 +338,7 @@ def format_status(data: dict[str, Any]) -> str:
         lines.append(f"Waiting        {shown} (dngo add, dngo tell)")
     if data["best"]:
         best = data["best"]
-        lines.append(f"Best           {best['objective']:.6g}, proposal {best['id']}")
+        lines.append(f"Best           {value_text(best['objective'])}, proposal {best['id']}")
         lines += [f"               {k} = {value_text(v)}" for k, v in best["parameters"].items()]
     elif "front" in data:
         lines += ["Front", *(f"  {line}" for line in front_lines(data["front"], MOST_SHOWN))]
@@ -352,7 +350,7 @@ def format_status(data: dict[str, Any]) -> str:
         shown = ", ".join(f"{n} {s}" for s, n in data["outcomes"].items() if n)
         lines.append(f"Outcomes       {shown}")
     if data.get("regret"):
-        shown = ", ".join(f"{name} {value:.6g}" for name, value in data["regret"].items())
+        shown = ", ".join(f"{name} {value_text(value)}" for name, value in data["regret"].items())
         lines.append(f"Regret         {shown}")
     lines += _labelled("Expected gain  ", _expected_gain(data.get("outlook", {})))
     if data.get("models"):
@@ -379,7 +377,9 @@ def one_line(data: dict[str, Any]) -> str:
     if data["feasible_share"] is not None:
         parts.append(f"{data['feasible_share']:.0%} feasible")
     best, front = data["best"], data.get("front") or {"points": []}
-    found = f"best {best['objective']:.6g} ({best['id']})" if best else "no feasible point yet"
+    found = (
+        f"best {value_text(best['objective'])} ({best['id']})" if best else "no feasible point yet"
+    )
     if front["points"]:
         found = said_of_front(len(front["points"]), front["hypervolume"])
     parts.append(found)
@@ -398,8 +398,8 @@ def lasting(seconds: float) -> str:
 
 def _values(point: dict[str, Any]) -> str:
     if "objectives" not in point:
-        return f"{point['objective']:.6g}"
-    return ", ".join(f"{name} {value:.6g}" for name, value in point["objectives"].items())
+        return value_text(point["objective"])
+    return ", ".join(f"{name} {value_text(value)}" for name, value in point["objectives"].items())
 
 
 def reporting(batch: dict[str, Any]) -> list[str]:
@@ -451,7 +451,7 @@ def batch_cells(batch: MergedBatch) -> list[str]:
         str(batch.iteration),
         str(batch.points),
         number(batch.feasible, ".0%"),
-        number(batch.best, ".6g"),
+        cell(batch.best),
         *(number(batch.seconds[stage], ".1f") for stage in ("fit", "propose", "evaluate")),
         number(batch.promised, ".2g"),
     ]

@@ -7,6 +7,7 @@ import numpy as np
 from dngo.fronts import order
 from dngo.report.best import LIKELY
 from dngo.report.data import View
+from dngo.storage.text import value_text
 
 MOST = 3  # most points below the highest level that are named
 
@@ -33,7 +34,9 @@ def expected(view: View) -> list[str]:
 
     def said(i: int) -> str:
         parts = zip(units.items(), means[i].tolist(), stds[i].tolist(), strict=True)
-        return ", ".join(f"{n} {m:.6g} {own.margin(m, s)}".strip() for (n, own), m, s in parts)
+        return ", ".join(
+            f"{n} {value_text(m)} {own.margin(m, s)}".strip() for (n, own), m, s in parts
+        )
 
     lines = [
         f"predicted at {ladder.name} {ladder.text(ladder.top)}, the best of {len(rows)} points:"
@@ -51,6 +54,7 @@ def left_out(view: View) -> list[str]:
     if row is None or not view.has_model or view.expected[2][row] >= LIKELY:
         return []
     return [
-        f"proposal {view.id(row)} with {view.table.objective[row]:.6g} is left out: outcomes are noisy, "
-        f"and the surrogate thinks it feasible with a probability of {view.expected[2][row]:.2g} only"
+        f"proposal {view.id(row)} with {value_text(view.table.objective[row])} is left out: outcomes "
+        "are noisy, and the surrogate thinks it feasible with a probability of "
+        f"{view.expected[2][row]:.2g} only"
     ]

@@ -70,7 +70,7 @@ def screen(study: Study, data: dict[str, Any]) -> RenderableType:
     best = data["best"]
     if best:
         parts.append(
-            Text(f"Best      {best['objective']:.6g}, proposal {best['id']}", style="bold")
+            Text(f"Best      {value_text(best['objective'])}, proposal {best['id']}", style="bold")
         )
         parts += [Text(f"          {k} = {value_text(v)}") for k, v in best["parameters"].items()]
     elif data.get("front", {}).get("points"):

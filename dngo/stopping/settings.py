@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dngo.fronts import ranks
 from dngo.kinds import Kinds
 from dngo.stopping.curves import Curve, Signs
+from dngo.storage.text import value_text
 
 Sign = float | Signs  # of the only objective, or of each of several
 EARLIEST = 0.1  # share of the longest curve before which nothing is stopped
@@ -51,7 +52,7 @@ class Decision:
         chance = "" if self.chance is None else f", chance of a good end {self.chance:.2g}"
         names = self.names or ("",) * len(self.values)
         pairs = zip(names, self.values, strict=True)
-        values = " and ".join(f"{name} {v:.6g}".lstrip() for name, v in pairs)
+        values = " and ".join(f"{name} {value_text(v)}".lstrip() for name, v in pairs)
         return (
             f"stopped at step {self.step:.6g}{target}, {values}, worse than "
             f"{self.worse_than} of {self.of} at {where}{chance} ({self.kind})"

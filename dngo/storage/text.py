@@ -76,9 +76,14 @@ def visible(text: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value of a parameter or an outcome for people: six digits of a number, nothing that moves the
-    cursor."""
-    return f"{value:.6g}" if isinstance(value, float) else visible(str(value))
+    """A value of a parameter or an outcome for people. Nothing in it moves the cursor.
+
+    A number has six digits. A large one has more, down to its fourth decimal: energies differ there.
+    """
+    if not isinstance(value, float):
+        return visible(str(value))
+    whole = len(f"{abs(value):.0f}") if 1.0 <= abs(value) < 1e10 else 0
+    return f"{value:.{min(max(6, whole + 4), 10)}g}"
 
 
 def cell(value: Any) -> str:

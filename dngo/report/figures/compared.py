@@ -49,7 +49,7 @@ def comparison(views: Named) -> style.Figure:
             figure.add_scatter(
                 x=x[rows], y=view.best_so_far[rows], mode="lines", name=style.escape(name),
                 line=style.line_of(i, shape="hv"), legendgroup=name, showlegend=col == 1, row=1, col=col,
-                hovertemplate="%{x:.5g}: %{y:.6g}<extra>" + style.escape(name) + "</extra>",
+                hovertemplate="%{x:.5g}: %{y:.10~g}<extra>" + style.escape(name) + "</extra>",
             )  # fmt: skip
         figure.update_xaxes(title=style.escape(measure), row=1, col=2)
     figure.update_xaxes(title="evaluation", row=1, col=1)
@@ -75,7 +75,7 @@ def edf(views: Named) -> style.Figure | None:
         figure.add_scatter(
             x=values[kept], y=style.small(share[kept]), mode="lines", name=style.escape(name),
             line=style.line_of(i, shape="hv"),
-            hovertemplate="%{y:.1%} reached %{x:.6g}<extra>" + style.escape(name) + "</extra>",
+            hovertemplate="%{y:.1%} reached %{x:.10~g}<extra>" + style.escape(name) + "</extra>",
         )  # fmt: skip
     values, first = np.concatenate(every), views[0][1]
     if not len(values):

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from dngo.report.data import View
 from dngo.report.figures import style
+from dngo.storage.text import value_text
 
 
 def progress(view: View) -> style.Figure:
@@ -22,7 +23,7 @@ def progress(view: View) -> style.Figure:
         if len(rows) == 0:
             continue
         text = [
-            f"{view.id(row)}: {value:.6g}"
+            f"{view.id(row)}: {value_text(value)}"
             if np.isfinite(value)
             else f"{view.id(row)}: no objective"
             for row, value in zip(rows, view.table.objective[rows], strict=True)
@@ -58,7 +59,7 @@ def best_line(figure: go.Figure, view: View, x: np.ndarray, **more: Any) -> None
         figure.add_scatter(
             x=x[rows], y=view.best_so_far[rows], mode="lines", name="best so far", customdata=rows,
             line={"shape": "hv", "color": style.BLACK, "width": 2},
-            hovertemplate="best %{y:.6g}<extra></extra>", **more,
+            hovertemplate="best %{y:.10~g}<extra></extra>", **more,
         )  # fmt: skip
 
 
@@ -83,7 +84,7 @@ def spent(view: View) -> style.Figure | None:
         figure.add_scatter(
             x=x[rows], y=best[rows], mode="lines+markers", name="best so far", row=1, col=i,
             line={"shape": "hv", "color": style.BLACK}, marker={"size": 5, "symbol": "circle"},
-            customdata=order[rows], hovertemplate="%{x:.4g}: %{y:.6g}<extra></extra>",
+            customdata=order[rows], hovertemplate="%{x:.4g}: %{y:.10~g}<extra></extra>",
             showlegend=False,
         )  # fmt: skip
         figure.update_xaxes(title=style.escape(title), row=1, col=i)

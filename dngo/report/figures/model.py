@@ -89,7 +89,7 @@ def _slice(
     _band(figure, column, axis, (values, mean, *ends), first, place)
     ruled_out(figure, values, ~view.allowed(view.best, {j: values}), axis, place)
     at = view.table.v[view.best, j], view.table.objective[view.best]
-    star(figure, view, at, "best: %{y:.6g} at %{x:.6g}", showlegend=first, **place)
+    star(figure, view, at, "best: %{y:.10~g} at %{x:.6g}", showlegend=first, **place)
     if column.choices is None:
         for bound in (column.low, column.high):
             figure.add_vline(

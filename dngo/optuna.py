@@ -27,6 +27,17 @@ OF_OPTUNA = {
     "direction": "the Optuna study has its own",
     "constraints": "a trial of Optuna does not report them to its sampler",
     "objectives": "the sampler works with one objective",
+    "stop": "what is given to study.optimize, and study.stop(), end an Optuna study",
+    "early_stopping": "the Optuna study has a pruner",
+    **dict.fromkeys(
+        ("iterations", "iterations_per_run", "batch_size", "batches_in_flight"),
+        "Optuna asks for one trial at a time, until its study ends",
+    ),
+    **dict.fromkeys(
+        ("objective", "needs", "checkpoints", "points_per_job", "points_at_once", "retries"),
+        "Optuna evaluates the trials",
+    ),
+    **dict.fromkeys(("escalation", "resources"), "Optuna starts no jobs of a cluster"),
 }
 MOST_WAITING = 50  # trials at a time; if more run, the first one counts as dead
 
@@ -56,7 +67,7 @@ class Sampler(optuna.samplers.BaseSampler):  # type: ignore[misc, name-defined]
         name: of the study of this package, which is kept in `folder`; None: a temporary one.
         settings: as in `dngo.create`.
         """
-        for key in OF_OPTUNA.keys() & settings.keys():
+        for key in (key for key in settings if key in OF_OPTUNA):
             raise UserError(f"dngo.optuna.Sampler: {key}: {OF_OPTUNA[key]}; leave it out")
         self._seed, self._startup = seed, startup if startup is None else whole("startup", startup)
         self._name, self._folder, self._settings = name, folder, settings

@@ -120,9 +120,16 @@ def test_the_design_has_the_size_that_was_asked_for(startup: int | None) -> None
 
 
 @pytest.mark.parametrize(
-    "key", [{"direction": "maximize"}, {"constraints": {"t": "<= 1"}}, {"objectives": {"a": {}}}],
+    "key",
+    [
+        {"direction": "maximize"},
+        {"constraints": {"t": "<= 1"}},
+        {"objectives": {"a": {}}},
+        {"stop": {"target": 0.1}},
+        {"batch_size": 8},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_optuna_says_of_its_study_is_no_setting(key: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=f"{next(iter(key))}: "):
         dngo.optuna.Sampler(**key)

@@ -302,6 +302,12 @@ def test_a_function_gets_the_environment_of_its_study(workers: int) -> None:
         dngo.minimize(f, {"x": (0, 1)}, 4, objective={"environment_from": ["A_NAME"]}, **how)
 
 
+def test_what_a_call_decides_is_no_setting() -> None:
+    for key in ("iterations", "points_per_job", "points_at_once"):
+        with pytest.raises(UserError, match=f"{key}: .*; leave it out"):
+            dngo.minimize(lambda x, y: x, SPACE, 2, name="f", **{key: 2})
+
+
 def test_nothing_is_evaluated_before_the_needed_files_exist() -> None:
     how: dict[str, Any] = {"needs": ["mesh.txt"], "progress": False, "name": "f", **CHEAP}
     with pytest.raises(UserError, match=r"needs\.0: mesh\.txt: there is no such file"):
@@ -310,11 +316,14 @@ def test_nothing_is_evaluated_before_the_needed_files_exist() -> None:
     assert len(dngo.minimize(lambda x, y: x, SPACE, 2, **how).table()) == 2
 
 
-def test_a_folder_may_lie_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_and_a_needed_file_may_lie_in_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HOME", str(Path("home").absolute()))
-    study = dngo.minimize(
-        lambda x: x, {"x": (0, 1)}, 1, name="f", folder="~/studies", acquisition="random"
-    )
+    Path("home").mkdir()
+    Path("home/mesh.txt").touch()
+    how: dict[str, Any] = {"folder": "~/studies", "needs": ["~/mesh.txt"], "acquisition": "random"}
+    study = dngo.minimize(lambda x: x, {"x": (0, 1)}, 1, name="f", **how)
     assert study.path == Path("home/studies/f/archive.h5").absolute() and not Path("~").exists()
 
 

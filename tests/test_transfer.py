@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
+import dngo
 from dngo import archive, inward
 from dngo.archive import transfer
 from dngo.batch import Batch, Outcome, Proposal, write_outcomes
@@ -129,6 +130,25 @@ def test_rows_in_the_space_are_taken_in_its_terms(tmp_path: Path) -> None:
     assert (found.rows, found.unsuccessful) == (60, 12)
     assert found.outside == 60 - 12 - len(kept)
     assert str(found.outside) in str(found)
+
+
+def test_of_a_fidelity_that_is_no_more_a_parameter_the_highest_level_is_taken(here: Path) -> None:
+    """The values of lower ones are those of something else."""
+
+    def loss(x: float, epochs: int) -> float:
+        return x + 10 / epochs
+
+    old = dngo.minimize(
+        loss, {"x": (0, 1), "epochs": dngo.Int(1, 3)}, 12, name="old", seed=1,
+        fidelity={"parameter": "epochs"}, acquisition="successive_halving",
+    )  # fmt: skip
+    new = dngo.minimize(
+        lambda x: x, {"x": (0, 1)}, 1, name="new", transfer=[str(old.path)], acquisition="random"
+    )
+    (earlier,) = transfer.recorded(new.path)
+    epochs = old.table().parameter_epochs
+    assert 0 < len(earlier.y) == (epochs == 3).sum() < 12 == len(earlier.y) + earlier.outside
+    np.testing.assert_allclose(earlier.y, earlier.v[:, 0] + 10 / 3)
 
 
 def test_numbers_that_have_thresholds_are_taken_feasible_or_not(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from dngo.api.parameters import sections
 from dngo.api.session import Session
 from dngo.config import Config, resolved, validate
 from dngo.config.messages import nearest
+from dngo.config.paths import usable
 from dngo.elsewhere import in_our_words
 from dngo.errors import UserError
 from dngo.evaluation.function import MAIN, default_name
@@ -27,6 +28,12 @@ FOLDER = "dngo-studies"
 # Temporary folders, removed when the process ends.
 _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
 HOW = ("name", "workers", "executor", "progress")  # a function is evaluated, beside the settings
+# Keys of a configuration whose values `minimize` would replace.
+DECIDED = {
+    "iterations": "the number of evaluations decides when the study ends",
+    "points_per_job": "evaluations are not grouped in jobs here; batch_size=... is the size of a batch",
+    "points_at_once": "write workers=... for evaluations side by side",
+}
 UNKNOWN = f"{MAIN}:objective"  # of a study without an objective: people report its outcomes
 
 
@@ -75,6 +82,9 @@ def create(
         "constraints": constraints if callable(constraints) else plain(constraints or {}),
     }
     config = resolved(given, source="create")
+    if config.needs:
+        needs = [usable(path, Path(), "create: needs") for path in config.needs]
+        config = config.model_copy(update={"needs": needs})
     study = Study(config)
     archive.check(study.archive)
     header = study.header()  # checks that the study is the same, and that no names clash
@@ -197,6 +207,8 @@ def _best(
 ) -> Session:
     if "direction" in settings:
         raise UserError("direction: call dngo.minimize or dngo.maximize instead")
+    for key in (key for key in settings if key in DECIDED):
+        raise UserError(f"{key}: {DECIDED[key]}; leave it out")
     if name == "":
         name = default_name(function)
     session = create(name, space, direction=direction, **settings)

@@ -162,7 +162,7 @@ class _Run:
             return False
         check_needs(study.config)
         if not flying:
-            self.bar.says("fit and propose")
+            self.bar.propose()
             t = study.merged()
             batch = next_batch(study, t, min(study.config.batch_size_of(t), left))
             if batch.ended:
@@ -211,14 +211,9 @@ class _Bar:
     """A bar with the progress and the best value of a run."""
 
     def __init__(self, study: Study, evaluations: int, shown: bool):
-        self._sign = inward.sign(study.config)
+        self._study, self._sign = study, inward.sign(study.config)
         self._best, self._lock = math.inf, threading.Lock()
-        done = 0
-        if study.merged():
-            table = study.table()
-            done = len(table.status)
-            for value in table.objective[table.status == "ok"]:
-                self._best = min(self._best, self._sign * float(value))
+        done = self._look()
         done += sum(outcome is not None for _, outcome in study.evaluations(study.merged()))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the notebook lacks widgets and shows text instead
@@ -232,11 +227,26 @@ class _Bar:
                 unit="evaluation",
             )
 
+    def _look(self) -> int:
+        """Take the best value from the archive; the number of its evaluations."""
+        if not self._study.merged():
+            return 0
+        table = self._study.table()
+        values = self._sign * table.objective[table.counting(self._study.config.ladder)]
+        self._best = float(values.min(initial=math.inf))
+        return len(table)
+
     def __enter__(self) -> _Bar:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._bar.close()
+
+    def propose(self) -> None:
+        """Show that a batch is being chosen, and what the earlier ones found."""
+        if self._study.config.ladder is not None:
+            self._look()
+        self.says("fit and propose")
 
     def says(self, what: str) -> None:
         """Show what the run is doing now."""
@@ -246,7 +256,8 @@ class _Bar:
     def add(self, outcome: Outcome) -> None:
         """Count an outcome. Any thread may call it."""
         with self._lock:
-            if outcome.status == "ok":
+            # With a fidelity, which outcomes count is known once their batch is merged.
+            if outcome.status == "ok" and self._study.config.ladder is None:
                 self._best = min(self._best, self._sign * outcome.objective)
             self.says("evaluate")
             self._bar.update()

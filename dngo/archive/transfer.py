@@ -6,6 +6,7 @@ needed. Only successful evaluations in the new space are taken.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from dngo.archive.verification import verify
 from dngo.errors import UserError
 from dngo.fronts import sign_of
 from dngo.space import Space
+from dngo.space.ladder import Ladder, ladder_of
 from dngo.storage import hdf5
 from dngo.storage.digest import digest_file
 from dngo.storage.files import at_home
@@ -41,7 +43,8 @@ class Earlier:
 
     task: the earlier study's name; file: as the configuration names it; sha256: of the file;
     digest: of the archive in it. rows: the number of its evaluations; unsuccessful: how many are
-    not ok; outside: how many are ok, but not in this space.
+    not ok; outside: how many are ok, but not in this space, or below the highest level of a fidelity that
+    this study does not have.
     v: (n, k) natural values;
     x: (n, d) encoded;
     y: (n,) objective, minimised; NaN if this study has several objectives. objectives: for these,
@@ -131,9 +134,16 @@ def _taught(path: Path, name: str, wanted: Wanted) -> Earlier:
         )
     table = read_table(path)
     y, objectives = _objectives(name, header, table, wanted)
-    ok = (table.status == "ok") & np.all(
-        [np.isfinite(c) for c in objectives.values() or [y]], axis=0
-    )
+    ladder = _ladder(path, header, theirs)
+    # Where this study has no such parameter, its evaluations are like those at the highest level.
+    alike = np.ones(len(table), dtype=bool)
+    if ladder is not None and ladder.name not in space.parameters:
+        alike = ladder.is_top(table.v)
+        if not alike.any():
+            top = f"{ladder.name} {ladder.text(ladder.top)}"
+            raise UserError(f"{name}: none of its {len(table)} evaluations has {top}")
+    ok = alike & (table.status == "ok")
+    ok &= np.all([np.isfinite(c) for c in objectives.values() or [y]], axis=0)
     v, inside = _points(space, theirs, table.v[ok])
     if not inside.any():
         raise UserError(f"{name}: none of its {len(v)} evaluations lies in the space")
@@ -143,18 +153,24 @@ def _taught(path: Path, name: str, wanted: Wanted) -> Earlier:
         sha256=digest_file(path),
         digest=header.digest,
         rows=len(table),
-        unsuccessful=int((~ok).sum()),
-        outside=int((~inside).sum()),
+        unsuccessful=int((alike & ~ok).sum()),
+        outside=int((~inside).sum() + (~alike).sum()),
         v=v[inside],
         x=space.encode(v[inside]),
         y=y[ok][inside],
         numbers={
-            number: _known(space, theirs, table.v, table.numbers[number])
+            number: _known(space, theirs, table.v[alike], table.numbers[number][alike])
             for number in sorted(wanted.numbers)
             if number in table.numbers
         },
         objectives={n: c[ok][inside] for n, c in objectives.items()},
     )
+
+
+def _ladder(path: Path, header: Header, theirs: Space) -> Ladder | None:
+    """The levels of the earlier study's fidelity; None if it has none."""
+    config = json.loads(iteration_attributes(path, header.iterations - 1)["config"])
+    return ladder_of(theirs, config.get("fidelity"))
 
 
 def _objectives(

@@ -125,8 +125,8 @@ def feasibility(view: View) -> style.Figure | None:
         "feasibility",
         "How evaluations ended",
         "The share of each outcome by iteration, and the feasible share that the model predicted "
-        "when it proposed. The feasible share should rise, and the prediction should agree with "
-        "it.",
+        "when it proposed, for the bounds of that time. The feasible share should rise, and the "
+        "prediction should agree with it.",
         figure,
     )
 

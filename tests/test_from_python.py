@@ -306,6 +306,9 @@ def test_what_a_call_decides_is_no_setting() -> None:
     for key in ("iterations", "points_per_job", "points_at_once"):
         with pytest.raises(UserError, match=f"{key}: .*; leave it out"):
             dngo.minimize(lambda x, y: x, SPACE, 2, name="f", **{key: 2})
+    for given in ({"working_directory": "/usr"}, {"time_limit": 5}):
+        with pytest.raises(UserError, match=f"objective.{next(iter(given))}: .*; leave "):
+            dngo.minimize(lambda x, y: x, SPACE, 2, name="f", workers=0, objective=given)
 
 
 def test_nothing_is_evaluated_before_the_needed_files_exist() -> None:

@@ -134,6 +134,11 @@ def _limits(objective: Any) -> dict[str, Any]:
             "create: objective: must be a mapping of limits, for example {'time_limit': 60}"
         )
     if not given.keys() & {"command", "callable"}:
+        if "working_directory" in given:
+            raise UserError(
+                "create: objective.working_directory: a function runs in the folder of its process; "
+                "leave it out, and call os.chdir"
+            )
         given["callable"] = UNKNOWN
     return given
 

@@ -59,11 +59,7 @@ def optimize(
     if workers is None:
         workers = 1 if executor is None else workers_of(executor)
     evaluations, workers = whole("evaluations", evaluations), whole("workers", workers)
-    if evaluations < 1 or workers < 0:
-        raise UserError(
-            "evaluations must be 1 or more, and workers 0 or more (0: in this process); all processors "
-            "are workers=os.cpu_count()"
-        )
+    _check(study, evaluations, workers, here=executor is None)
     space = study.config.space
     always = [name for name, parameter in space.items() if not parameter.active_if]
     found = Function.of(function, always, list(space))
@@ -94,6 +90,22 @@ def optimize(
         except KeyboardInterrupt:  # at any moment; at worst a fit is done again
             raise KeyboardInterrupt(GOES_ON) from None
     return study
+
+
+def _check(study: Study, evaluations: int, workers: int, *, here: bool) -> None:
+    """Raise UserError for numbers that cannot be, or for a limit that could not act. here: no executor
+    evaluates."""
+    if evaluations < 1 or workers < 0:
+        raise UserError(
+            "evaluations must be 1 or more, and workers 0 or more (0: in this process); all processors "
+            "are workers=os.cpu_count()"
+        )
+    for key in ("time_limit", "memory_mb"):
+        if here and not workers and getattr(study.config.objective, key) is not None:
+            raise UserError(
+                f"objective.{key}: workers=0 calls the function in this process, which no limit stops; "
+                "leave the limit out, or let workers be 1 or more"
+            )
 
 
 def _set_up(

@@ -20,7 +20,7 @@ from dngo.evaluation.supervision import Interrupted
 from dngo.storage.patience import in_words
 from dngo.storage.processes import end_at_once, start_ticks
 from dngo.study import Study, load_study
-from dngo.workflow.words import BEGUN, CANNOT_START, CLUSTER_JOB, STOPS
+from dngo.workflow.words import BEGUN, CANNOT_START, CLUSTER_JOB, GOES_ON, STOPPED, STOPS
 
 LINE_EVERY = 60.0  # seconds between progress lines in a log
 
@@ -44,9 +44,9 @@ def job(snakemake: Any) -> Iterator[tuple[Study, LogLines]]:
                 yield load_study(snakemake.config), progress
                 return
             except Interrupted:
-                message, status = "stopped from outside; no outcome was written", 130
+                message, status = STOPPED, 130
             except JobOver as limit:
-                message, status = f"{limit}; the next attempt goes on", 1
+                message, status = f"{limit}; {GOES_ON}", 1
             except UserError as error:
                 message, status = str(error), 1
                 if CLUSTER_JOB in os.environ and type(error) is CannotStart:

@@ -398,10 +398,14 @@ class Executor(Submitting):
                 return
         if progress:
             job.job.attempt -= 1  # Snakemake is about to add one; this was no failed attempt
-        where = f" on node {node}" if node else ""
-        message = (
-            f"Slurm job {job.external_jobid}{where} {what.strip()}{f' ({how})' if how else ''}. "
-        )
+        name = f"Slurm job {job.external_jobid}{f' on node {node}' if node else ''}"
+        why = jobs.hands_over(job)
+        if (
+            why and job.job.attempt <= job.job.restart_times
+        ):  # nothing is wrong: no block of an error
+            self.logger.info(f"{name} leaves the rest of its work to another job: {why}.")
+            return self._drop(job.job)
+        message = f"{name} {what.strip()}{f' ({how})' if how else ''}. "
         self.report_job_error(job, msg=message, aux_logs=[str(log)] if log else [])
 
     def _is_free(self, job: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dngo.workflow import bare
 from dngo.workflow.slurm import reasons
-from dngo.workflow.words import BEGUN, CANNOT_BEGIN, CANNOT_START, ENDED
+from dngo.workflow.words import BEGUN, CANNOT_BEGIN, CANNOT_START, ENDED, GOES_ON, STOPPED
 
 OF_ALL = ("slurm_partition", "slurm_account", "qos")  # what the profile may say for all jobs
 PROFILE = " `default-resources` of the profile (slurm/config.yaml) for all jobs, or"
@@ -111,6 +111,12 @@ def cannot_start(job: Any) -> str:
     """Why a job that has ended could not start the objective; "" otherwise."""
     found = re.search(rf"^(?:\w+: )?(.*)\n{re.escape(CANNOT_START)}$", _last_words(job), re.M)
     return found[1] if found else ""
+
+
+def hands_over(job: Any) -> str:
+    """Why a job that has ended left its work to another one; "" if it did not."""
+    found = re.search(rf"^(?:\w+: )?(?:(.*); {GOES_ON}|({STOPPED}))$", _last_words(job), re.M)
+    return next(filter(None, found.groups()), "") if found else ""
 
 
 def _last_words(job: Any) -> str:

@@ -15,6 +15,7 @@ STAYS_FOR = 20.0  # seconds after which a reason counts as one that will not pas
 PATIENCE = 60.0  # seconds of waiting before the user reads the reason
 AGAIN = 3600.0  # seconds after which the user reads it again
 IDLE = 120.0  # the same while no job of the run is running
+OFTEN = 3  # times that a job is queued again before the user reads of it; then twice as many
 MUTE = "MUTE"  # our state of a job that has run for PATIENCE, and has not said that it begins
 
 # Reasons of a pending job that will never start. Each comes with the resource that the user must
@@ -96,6 +97,9 @@ class Queue:
     _since: dict[str, float] = field(default_factory=dict)  # by reason; "" means that no job runs
     _said: dict[str, float] = field(default_factory=dict)
     _never: dict[str, float] = field(default_factory=dict)  # by the job's number
+    _ran: set[str] = field(default_factory=set)  # the jobs that were last seen at work
+    _again: dict[str, int] = field(default_factory=dict)  # how often a job was queued again
+    _told: int = 0  # the most of these that the user has read
 
     def never(self, rows: Mapping[str, Row], now: float) -> dict[str, str]:
         """The jobs that will never start as they are, by number, and the resource to change."""
@@ -121,7 +125,7 @@ class Queue:
         )
         current = odd | ({""} if idle and not odd else set())
         self._since = {reason: self._since.get(reason, now) for reason in current}
-        said = []
+        said = self._often(rows)
         for reason in sorted(current):
             held = "held" in reason.lower() or "hold" in reason.lower() or reason == MUTE.lower()
             since, last = self._since[reason], self._said.get(reason)
@@ -135,6 +139,22 @@ class Queue:
                     self._of(reason, full, waiting[reason]) if reason else self._idle(waiting)
                 )
         return said
+
+    def _often(self, rows: Mapping[str, Row]) -> list[str]:
+        """A message if Slurm has queued a job again and again after it ran."""
+        waits = {job for job, row in rows.items() if row.state == "PENDING"} & self._ran
+        self._ran -= waits
+        self._ran |= {n for n, row in rows.items() if row.state in ("RUNNING", "COMPLETING", MUTE)}
+        self._again |= {job: self._again.get(job, 0) + 1 for job in waits}
+        job, times = max(self._again.items(), key=lambda found: found[1], default=("", 0))
+        if times < max(OFTEN, 2 * self._told):
+            return []
+        self._told = times
+        return [
+            f"Slurm has queued job {job} again {times} times: it is preempted, or its nodes fail. What it "
+            f"had evaluated is kept. `scontrol show job {job}` says more. Fewer points in a job "
+            "(`points_per_job`), or a partition or `qos` whose jobs are not preempted, let it end."
+        ]
 
     def _of(self, reason: str, full: str, jobs: Sequence[str]) -> str:
         number = _jobs(len(jobs))

@@ -1,6 +1,4 @@
-"""Values given and values archived: the same to the last bit, through every entrance.
-
-    python tests/values.py --spaces 200 --rows 12 --seed 0
+"""Values given and values archived: the same to the last bit, through every entrance (test_values.py).
 
 Search spaces are made at random, both ordinary ones and ones at the limits of what is accepted.
 Their points are made without the package, from the decimals in the configuration. Each entrance is
@@ -9,16 +7,11 @@ given the points, and what the archive, its table and its exports then hold is c
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import csv
-import io
 import json
 import math
 import random
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -26,37 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from entrances import command
 
 import dngo
 from dngo import archive
 from dngo.audit import audit_all
-from dngo.cli import main as command
 from dngo.config import load
 from dngo.evaluation.command import Places, call_of
 from dngo.space.distributions import as_told, distributions
 from dngo.space.parameters import text
 
 Point = dict[str, Any]
-WORDS = [
-    *(
-        "a",
-        "A",
-        "b c",
-        "sgd, plain",
-        'the "best"',
-        "it's",
-        " led",
-        "=1+1",
-        "+2",
-        "-3",
-        "@x",
-        "#",
-        "é",
-    ),
-    *("🙂", "1_000", "2024_10", "007", "1e3", "0x10", "nan", "NaN", "inf", "null", "None", "~"),
-    *("yes", "no", "{x}", "a=b", "two\nlines", "\t", "x" * 200, "٣", "1;2", "0,25", "%d", "\\n"),
-    *("$HOME", "[1]", '{"a": 1}'),
-]
+WORDS = ["a", "A", "b c", "sgd, plain", 'the "best"', "it's", " led", "=1+1", "+2", "-3", "@x", "#"]
+WORDS += ["é", "🙂", "1_000", "2024_10", "007", "1e3", "0x10", "nan", "NaN", "inf", "null", "None"]
+WORDS += ["~", "yes", "no", "{x}", "a=b", "two\nlines", "\t", "x" * 200, "٣", "1;2", "0,25", "%d"]
+WORDS += ["\\n", "$HOME", "[1]", '{"a": 1}']
 
 
 # ---- spaces, and points of them -----------------------------------------------------------------
@@ -70,20 +47,12 @@ def parameter(rng: random.Random) -> dict[str, Any]:
 
 def _integer(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.3:
-        return {
-            "type": "int",
-            "low": 1,
-            "high": rng.choice([64, 10**6, 2**32, 10**13]),
-            "log": True,
-        }
-    low = rng.choice(
-        [0, 1, -7, -(2**31), 10**7, 2**53 - 10**6, -(2**53), rng.randint(-(10**9), 10**9)]
-    )
-    return {
-        "type": "int",
-        "low": low,
-        "high": low + rng.choice([1, 9, 10**6, rng.randint(1, 10**6)]),
-    }
+        high = rng.choice([64, 10**6, 2**32, 10**13])
+        return {"type": "int", "low": 1, "high": high, "log": True}
+    some = rng.randint(-(10**9), 10**9)
+    low = rng.choice([0, 1, -7, -(2**31), 10**7, 2**53 - 10**6, -(2**53), some])
+    high = low + rng.choice([1, 9, 10**6, rng.randint(1, 10**6)])
+    return {"type": "int", "low": low, "high": high}
 
 
 def _stepped_integer(rng: random.Random) -> dict[str, Any]:
@@ -109,13 +78,8 @@ def _stepped_float(rng: random.Random) -> dict[str, Any]:
     low = rng.choice([low, low, 5e8]) if step in (0.5, 3e7) else low
     count = rng.choice([2, 7, 100, 10_000, 100_000])
     high = float(Fraction(repr(low)) + count * Fraction(repr(step)))
-    return {
-        "type": "float",
-        "low": low,
-        "high": high,
-        "step": step,
-        "log": low > 0 and rng.random() < 0.2,
-    }
+    log = low > 0 and rng.random() < 0.2
+    return {"type": "float", "low": low, "high": high, "step": step, "log": log}
 
 
 def _listed(rng: random.Random) -> dict[str, Any]:
@@ -123,10 +87,8 @@ def _listed(rng: random.Random) -> dict[str, Any]:
         return {"type": "int", "values": [2**53 - 9, 2**53 - 8, 2**53]}
     if rng.random() < 0.5:
         return {"type": "int", "values": [1, 3, 4, 100, 40939735], "log": rng.random() < 0.5}
-    return {
-        "type": "float",
-        "values": rng.choice([[0.1, 0.3, 0.7], [1e-9, 1e-3, 1.0], [0.0, -1.5, 1e6]]),
-    }
+    values = rng.choice([[0.1, 0.3, 0.7], [1e-9, 1e-3, 1.0], [0.0, -1.5, 1e6]])
+    return {"type": "float", "values": values}
 
 
 def _choices(rng: random.Random) -> dict[str, Any]:
@@ -148,10 +110,8 @@ def space(rng: random.Random) -> dict[str, dict[str, Any]]:
         for name in rng.sample(sorted(n for n in found if n[0] == "p"), rng.randint(1, 2)):
             found[name]["active_if"] = {"switch": rng.choice(["on", ["on", 3], 3])}
     if rng.random() < 0.3:
-        found["constant"] = {
-            "type": "fixed",
-            "value": rng.choice([1, 0.1, "word", True, 2**53 + 1]),
-        }
+        fixed = rng.choice([1, 0.1, "word", True, 2**53 + 1])
+        found["constant"] = {"type": "fixed", "value": fixed}
     return found
 
 
@@ -165,18 +125,13 @@ def value(p: dict[str, Any], rng: random.Random) -> Any:
         if abs((high - low) / step - (parts := round((high - low) / step))) < Fraction(1, 10**12):
             step = (high - low) / parts  # 1/3 in a few digits
         most = math.floor((high - low) / step)
-        k = rng.choice(
-            [0, 1, most, most - 1, most // 2, rng.randint(0, most), rng.randint(0, most)]
-        )
+        k = rng.choice([0, 1, most, most - 1, most // 2, *(rng.randint(0, most) for _ in range(2))])
         found = low + max(k, 0) * step
         return int(found) if p["type"] == "int" else float(found)
     if "low" in p:
         low, high = p["low"], p["high"]
-        inner = (
-            math.exp(rng.uniform(math.log(low), math.log(high)))
-            if p.get("log")
-            else rng.uniform(low, high)
-        )
+        inner = rng.uniform(*map(math.log, (low, high)) if p.get("log") else (low, high))
+        inner = math.exp(inner) if p.get("log") else inner
         near = rng.choice([low, high, math.nextafter(low, high), math.nextafter(high, low)])
         some = rng.choice([inner, inner, float(f"{inner:.3g}"), near])
         return min(max(some, low), high)
@@ -227,8 +182,8 @@ class Case:
         )  # JSON is YAML, and says what is text
         return path
 
-    def table(self, path: Path, *, bare: bool = False) -> Path:
-        """The points with outcomes as a CSV file. bare: without prefixes and outcomes."""
+    def csv(self, path: Path, *, bare: bool = False) -> None:
+        """The points with outcomes as a table. bare: without prefixes and outcomes."""
         names = [n if bare else f"parameter_{n}" for n in self.space]
         with path.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
@@ -236,9 +191,8 @@ class Case:
             for i, point in enumerate(self.points):
                 cells = [text(point[n]) if n in point else "" for n in self.space]
                 writer.writerow(cells if bare else [*cells, i])
-        return path
 
-    def parquet(self, path: Path) -> Path:
+    def parquet(self, path: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -250,32 +204,31 @@ class Case:
                 cells = [None if c is None else text(c) for c in cells]
             columns[f"parameter_{name}"] = cells
         pq.write_table(pa.table(columns), path)
-        return path
 
-    def optuna(self, path: Path, config: Path) -> Path:
+    def optuna(self, path: Path) -> None:
         """The points as a study that Optuna has made."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        kinds = distributions(optuna, load([config]).search_space)
+        kinds = distributions(optuna, load([self.study()]).search_space)
         study = optuna.create_study(storage=f"sqlite:///{path}", study_name="s")
         for i, point in enumerate(self.points):
             told = {n: as_told(kinds[n], v) for n, v in point.items()}
+            known = {n: kinds[n] for n in told}
             study.add_trial(
-                optuna.trial.create_trial(
-                    params=told, distributions={n: kinds[n] for n in told}, value=float(i)
-                )
+                optuna.trial.create_trial(params=told, distributions=known, value=float(i))
             )
+
+    def file(self, form: str, **how: bool) -> Path:
+        """The points with outcomes, as a file of this form."""
+        path = self.folder / f"given-{self.studies}.{form}"
+        getattr(self, form)(path, **how)
         return path
 
 
-def run(*words: str) -> None:
+def run(*words: object) -> None:
     """A command, which must succeed."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        status = command(list(words))
-    if status:
-        raise AssertionError(f"dngo {' '.join(words)}: {said.getvalue()[:500]}")
+    command([*map(str, words)])
 
 
 def archived(config: Path) -> Iterator[tuple[str, list[Point]]]:
@@ -293,29 +246,18 @@ def archived(config: Path) -> Iterator[tuple[str, list[Point]]]:
     yield "audit", [{n: v for n, v in row.items() if v is not None} for row in found]
     with archive.reading(study.archive) as file:
         group = file["proposals/parameters"]
-        columns = {
-            n: group[n].asstr()[()] if group[n].dtype.kind == "O" else group[n][()] for n in group
-        }
-        yield (
-            "column",
-            [
-                {n: c[i] for n, c in columns.items() if c[i] == c[i] and c[i] != ""}
-                for i in range(header.rows)
-            ],
-        )
+        columns = {n: (c.asstr() if c.dtype.kind == "O" else c)[()] for n, c in group.items()}
+    known = [
+        {n: c[i] for n, c in columns.items() if c[i] == c[i] and c[i] != ""}
+        for i in range(header.rows)
+    ]
+    yield "column", known
 
 
 def imported(form: str) -> Callable[[Case], Path]:
     def entrance(case: Case) -> Path:
-        config = case.study()
-        path = case.folder / f"given.{form}"
-        if form == "csv":
-            case.table(path)
-        elif form == "parquet":
-            case.parquet(path)
-        else:
-            case.optuna(path, config)
-        run("import", str(path), "--config", str(config))
+        path, config = case.file(form), case.study()
+        run("import", path, "--config", config)
         return config
 
     return entrance
@@ -327,8 +269,8 @@ def there_and_back(form: str, suffix: str) -> Callable[[Case], Path]:
     def entrance(case: Case) -> Path:
         first = imported("csv")(case)
         config, path = case.study(), case.folder / f"exported.{suffix}"
-        run("export", str(first), "--format", form, "--output", str(path))
-        run("import", str(path), "--config", str(config))
+        run("export", first, "--format", form, "--output", path)
+        run("import", path, "--config", config)
         return config
 
     return entrance
@@ -336,7 +278,7 @@ def there_and_back(form: str, suffix: str) -> Callable[[Case], Path]:
 
 def forked(case: Case) -> Path:
     first, config = imported("csv")(case), case.study()
-    run("fork", str(first), "--config", str(config))
+    run("fork", first, "--config", config)
     return config
 
 
@@ -351,24 +293,26 @@ def asked(case: Case, config: Path) -> Path:
     return config
 
 
+def typed(case: Case, config: Path, verb: str, *more: str) -> None:
+    """Two of the points, each in a command of its own."""
+    case.points = case.points[:2]
+    for point in case.points:
+        words = [f"{n}={text(v)}" for n, v in point.items()]
+        run(verb, "--config", config, "--set", *words, *more)
+
+
 def added(form: str) -> Callable[[Case], Path]:
     def entrance(case: Case) -> Path:
         config = case.study()
-        if form == "csv":
-            run(
-                "add", str(case.table(case.folder / "bare.csv", bare=True)), "--config", str(config)
-            )
-        elif form == "parquet":
-            run("add", str(case.parquet(case.folder / "bare.parquet")), "--config", str(config))
-        elif form == "api":
+        if form == "api":
             dngo.open(config).add(case.points)
         elif form == "numpy":
             dngo.open(config).add([{n: numpy_of(v) for n, v in p.items()} for p in case.points])
+        elif form == "--set":
+            typed(case, config, "add")
         else:
-            case.points = case.points[:2]
-            for point in case.points:
-                words = [f"{n}={text(v)}" for n, v in point.items()]
-                run("add", "--config", str(config), "--set", *words)
+            how = {"bare": True} if form == "csv" else {}
+            run("add", case.file(form, **how), "--config", config)
         return asked(case, config)
 
     return entrance
@@ -386,7 +330,7 @@ def told(form: str) -> Callable[[Case], Path]:
         config = case.study()
         session = dngo.open(config)
         if form == "csv":
-            run("tell", str(case.table(case.folder / "told.csv")), "--config", str(config))
+            run("tell", case.file("csv"), "--config", config)
         elif form == "api":
             session.tell(case.points, [float(i) for i in range(len(case.points))])
         elif form == "frame":
@@ -394,10 +338,7 @@ def told(form: str) -> Callable[[Case], Path]:
 
             session.tell(pd.DataFrame(case.points, dtype=object), [1.0] * len(case.points))
         else:
-            case.points = case.points[:2]
-            for point in case.points:
-                words = [f"{n}={text(v)}" for n, v in point.items()]
-                run("tell", "--config", str(config), "--set", *words, "objective=1")
+            typed(case, config, "tell", "objective=1")
         for p in session.ask(1):
             session.tell(p, 0.5)
         return config
@@ -410,7 +351,7 @@ def told_back(case: Case) -> Path:
     config = case.study()
     session = dngo.open(config)
     case.points = [p.parameters for p in session.ask(len(case.points))]
-    run("tell", str(case.table(case.folder / "back.csv")), "--config", str(config))
+    run("tell", case.file("csv"), "--config", config)
     assert session.pending() == []
     session._engine.settle()
     return config
@@ -430,9 +371,10 @@ def default(case: Case) -> Path:
 
 ENTRANCES: dict[str, Callable[[Case], Path]] = {
     **{f"import {form}": imported(form) for form in ("csv", "parquet", "optuna")},
-    "export csv": there_and_back("csv", "csv"),
-    "export parquet": there_and_back("parquet", "parquet"),
-    "export optuna": there_and_back("optuna", "db"),
+    **{
+        f"export {f}": there_and_back(f, "db" if f == "optuna" else f)
+        for f in ("csv", "parquet", "optuna")
+    },
     "fork": forked,
     **{f"add {form}": added(form) for form in ("csv", "parquet", "api", "numpy", "--set")},
     **{f"tell {form}": told(form) for form in ("csv", "api", "frame", "--set")},
@@ -445,23 +387,17 @@ ENTRANCES: dict[str, Callable[[Case], Path]] = {
 
 
 def differ(case: Case, given: list[Point], found: list[Point], place: str) -> list[str]:
-    """The values that differ from the given ones."""
-    if len(found) < len(given):
-        return [f"{place}: {len(found)} points of {len(given)}"] * sum(map(len, given))
-    # Beside the points there may be others, which the study has proposed.
-    wrong, left = [], {json.dumps(_plain(case, p, place), sort_keys=True) for p in found}
-    for point in given:
-        if json.dumps(_plain(case, point, place), sort_keys=True) not in left:
-            near = min(found, key=lambda p: sum(p.get(n) != v for n, v in point.items()))
-            off = [
-                n
-                for n, v in point.items()
-                if _plain(case, near, place).get(n) != _plain(case, point, place).get(n)
-            ]
-            wrong += [
-                f"{place}: {n}: {point[n]!r} is {near.get(n)!r}; {case.space[n]}" for n in off
-            ]
-    return wrong
+    """The points that are not among the found ones, beside which the study may have proposed others."""
+
+    def plain(point: Point) -> str:
+        return json.dumps(_plain(case, point, place), sort_keys=True)
+
+    known = {plain(point) for point in found}
+    return [
+        f"{place}: {point} is not in {found}; {case.space}"
+        for point in given
+        if plain(point) not in known
+    ]
 
 
 def _plain(case: Case, point: Point, place: str) -> Point:
@@ -481,57 +417,15 @@ def _plain(case: Case, point: Point, place: str) -> Point:
 
 def tried(seed: int, rows: int, names: list[str]) -> tuple[Counter[str], list[str]]:
     """Try some entrances on one space: how many values went through each, and what was wrong."""
-    rng = random.Random(seed)
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="dngo-values-") as name:
-        case = Case(Path(name), rng, rows)
+        case = Case(Path(name), random.Random(seed), rows)
         every = case.points
         for entrance in names:
             case.points = every
-            try:
-                config = ENTRANCES[entrance](case)
-                for place, found in archived(config):
-                    values = sum(map(len, case.points))
-                    bad = differ(case, case.points, found, place)
-                    counts[entrance] += values
-                    counts["wrong"] += len(bad)
-                    wrong += [f"{entrance}: {b}" for b in bad]
-            except Exception as error:
-                counts["wrong"] += sum(map(len, case.points))
-                wrong.append(
-                    f"{entrance}: {type(error).__name__}: {str(error)[:400]}; {case.space}"
-                )
+            for place, found in archived(ENTRANCES[entrance](case)):
+                counts[entrance] += sum(map(len, case.points))
+                bad = differ(case, case.points, found, place)
+                wrong += [f"{entrance}: {each}" for each in bad]
     return counts, wrong
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("entrances", nargs="*", help=", ".join(ENTRANCES))
-    parser.add_argument("--spaces", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=12, help="points of each space")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    counts: Counter[str] = Counter()
-    began = time.monotonic()
-    for i in range(options.spaces):
-        found, wrong = tried(options.seed + i, options.rows, options.entrances or list(ENTRANCES))
-        counts += found
-        for line in wrong[:5]:
-            print(f"seed {options.seed + i}: {line}", flush=True)
-        if i % 20 == 19:
-            print(f"{i + 1} spaces, {counts['wrong']} wrong", flush=True)
-    values = sum(n for name, n in counts.items() if name != "wrong")
-    for name in ENTRANCES:
-        print(f"{name:<22}{counts[name]:>8}")
-    print(
-        f"{options.spaces} spaces, {values} values through {len(ENTRANCES)} entrances, "
-        f"{counts['wrong']} wrong, {time.monotonic() - began:.0f} s"
-    )
-    sys.exit(counts["wrong"] > 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -54,25 +54,29 @@ def inside(name: str, test: Any) -> Any:
     return lambda p: name not in p or test(p[name])
 
 
+def everywhere(point: dict[str, Any]) -> bool:
+    return True
+
+
 CHANGES: dict[str, tuple[dict[str, Any], Any]] = {
     "narrowed": (
         {"rate": {"type": "float", "low": 1e-3, "high": 1, "log": True}},
         inside("rate", lambda v: v >= 1e-3),
     ),
-    "widened": ({"rate": {"type": "float", "low": 1e-7, "high": 9, "log": True}}, lambda p: True),
+    "widened": ({"rate": {"type": "float", "low": 1e-7, "high": 9, "log": True}}, everywhere),
     "fixed": ({"warm": {"type": "fixed", "value": True}}, inside("warm", lambda v: v is True)),
-    "freed": ({"constant": {"type": "categorical", "choices": ["here", "there"]}}, lambda p: True),
-    "added": ({"z": {"type": "float", "low": 0, "high": 1, "default": 0.25}}, lambda p: True),
+    "freed": ({"constant": {"type": "categorical", "choices": ["here", "there"]}}, everywhere),
+    "added": ({"z": {"type": "float", "low": 0, "high": 1, "default": 0.25}}, everywhere),
     "category added": (
         {"kind": {"type": "categorical", "choices": ["adam", "sgd, plain", "lbfgs"]}},
-        lambda p: True,
+        everywhere,
     ),
     "category removed": (
         {"mixed": {"type": "categorical", "choices": ["none", 1, 2.5]}},
         inside("mixed", lambda v: v is not True),
     ),
     "grid": ({"block": {"type": "int", "values": [16, 32]}}, inside("block", lambda v: v != 128)),
-    "gone": ({"constant": None}, lambda p: True),
+    "gone": ({"constant": None}, everywhere),
 }
 
 
@@ -89,20 +93,15 @@ def test_what_lies_in_the_new_space_comes_along(old: Path, tmp_path: Path, chang
     for (p, o), (q, r) in zip(wanted, forked, strict=True):
         assert {n: q[n] for n in p if n in q} == {n: p[n] for n in p if n in q}
         assert q.get("z", 0.25) == 0.25
-        assert (r.status, r.host, r.duration, r.constraints) == (
-            o.status,
-            o.host,
-            o.duration,
-            o.constraints,
-        )
-        assert r.objective == o.objective or (math.isnan(r.objective) and math.isnan(o.objective))
+        kept = ("status", "host", "duration", "constraints", "objective")  # NaN is not NaN
+        assert repr([getattr(r, n) for n in kept]) == repr([getattr(o, n) for n in kept])
         assert r.metadata["epochs"] == o.metadata["epochs"]
     assert verify(study.archive) == [] and replay(study.archive, 0).verdict == "imported"
     if change in ("narrowed", "fixed", "category removed", "grid"):
         assert any("is" in why and "lost" not in why for why in found.skipped.values())
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(low=st.floats(0.0, 0.35), width=st.floats(0.1, 0.35))
 def test_there_and_back_is_a_subset(old: Path, tmp_path_factory, low: float, width: float) -> None:
     """Narrowed and widened again: what is there is what lay within, with the same outcomes."""
@@ -130,20 +129,14 @@ def test_there_and_back_is_a_subset(old: Path, tmp_path_factory, low: float, wid
     assert record["chain"] == digests and record["archive_digest"] == digests[1]
 
 
-def test_a_constraint_that_nobody_reported_is_said_to_be_unknown(
+def test_constraints_of_the_new_study_judge_again_and_unknown_ones_are_named(
     old: Path, tmp_path: Path, capsys
 ) -> None:
-    study = changed(tmp_path, {}, constraints=["small", "quiet", "cheap"])
-    config = tmp_path / "config.yaml"
-    words = ["fork", str(old), "--config", str(config), "--results", study.config.results]
-    assert main(words) == 0
+    study = changed(tmp_path, {}, constraints=["quiet", "cheap"])
+    words = ["--config", str(tmp_path / "config.yaml"), "--results", study.config.results]
+    assert main(["fork", str(old), *words]) == 0
     ran = sum(o.ran for _, o in rows(study.archive))
     assert ran and f"constraints.cheap: is unknown for {ran} of them" in capsys.readouterr().out
-
-
-def test_constraints_of_the_new_study_judge_again(old: Path, tmp_path: Path) -> None:
-    study = changed(tmp_path, {}, constraints=["quiet"])
-    fork(study, old)
     # `small` was what every infeasible one broke.
     assert not np.any(archive.read_table(study.archive).status == "infeasible")
 
@@ -152,12 +145,7 @@ def test_constraints_of_the_new_study_judge_again(old: Path, tmp_path: Path) -> 
     ("changes", "given_", "document", "words"),
     [
         ({"z": {"type": "int", "low": 0, "high": 9}}, {}, {}, "--with z=VALUE"),
-        (
-            {},
-            {"rate": "1"},
-            {},
-            "--with rate: earlier points already have values of this parameter",
-        ),
+        ({}, {"rate": "1"}, {}, "--with rate: earlier points already have values"),
         ({}, {"nothing": "1"}, {}, "--with nothing: is no parameter"),
         ({"rate": None}, {}, {}, "space.rate: is gone, and its values differ"),
         ({}, {}, {"objective": {"command": "true", "direction": "maximize"}}, "is to minimize"),
@@ -240,8 +228,8 @@ def test_what_evaluations_reported_as_they_ran_comes_along(tmp_path: Path) -> No
         assert (is_.curve, is_.stop) == (was.curve, was.stop) and is_.curve
     assert verify(study.archive) == []
     # Nobody reported a new objective at these steps.
-    two = changed(tmp_path / "two", {}, objectives={"error": "minimize", "epochs": "maximize"},
-                  objective=NAMELESS)  # fmt: skip
+    objectives = {"error": "minimize", "epochs": "maximize"}
+    two = changed(tmp_path / "two", {}, objectives=objectives, objective=NAMELESS)
     fork(two, old)
     assert not any(o.curve for _, o in rows(two.archive)) and verify(two.archive) == []
 
@@ -305,14 +293,29 @@ def test_the_objective_without_a_name_is_named(tmp_path: Path) -> None:
     ]
 
 
-def test_an_objective_that_some_evaluations_lack_begins_nothing(tmp_path: Path) -> None:
-    old = measured(tmp_path / "old", speed=lambda i: None if i == 2 else 1.0 * i)
-    study = changed(tmp_path / "new", {}, objectives=TWO, objective=NAMELESS)
-    with pytest.raises(
-        UserError, match=r"objectives.speed: is new, and the metadata of 0-2, .* .1 in all"
-    ) as no:
+@pytest.mark.parametrize(
+    ("metadata", "document", "words"),
+    [
+        (
+            {"speed": lambda i: None if i == 2 else 1.0 * i},
+            {"objectives": TWO, "objective": NAMELESS},
+            r"objectives.speed: is new, and the metadata of 0-2, .* .1 in all",
+        ),
+        (
+            {"heat": lambda i: "high" if i == 3 else 2},
+            {"constraints": {"small": True, "quiet": True, "heat": "<= 9"}},
+            "proposal 0-3: constraint heat, which must be <= 9, must be",
+        ),
+    ],
+)
+def test_metadata_that_do_not_serve_begin_nothing(
+    tmp_path: Path, metadata: Any, document: Any, words: str
+) -> None:
+    old = measured(tmp_path / "old", **metadata)
+    study = changed(tmp_path / "new", {}, **document)
+    with pytest.raises(UserError, match=words) as error:
         fork(study, old)
-    assert len(str(no.value).splitlines()) == 1 and not study.archive.exists()
+    assert len(str(error.value).splitlines()) == 1 and not study.archive.exists()
 
 
 def test_constraints_are_added_from_metadata(tmp_path: Path) -> None:
@@ -332,18 +335,6 @@ def test_constraints_are_added_from_metadata(tmp_path: Path) -> None:
             assert is_.status == ("infeasible" if broken else "ok")
             assert is_.objective == was.objective
     assert verify(study.archive) == []
-
-
-def test_metadata_that_are_no_constraint_begin_nothing(tmp_path: Path) -> None:
-    old = measured(tmp_path / "old", heat=lambda i: "high" if i == 3 else 2)
-    study = changed(
-        tmp_path / "new", {}, constraints={"small": True, "quiet": True, "heat": "<= 9"}
-    )
-    with pytest.raises(
-        UserError, match="proposal 0-3: constraint heat, which must be <= 9, must be"
-    ):
-        fork(study, old)
-    assert not study.archive.exists()
 
 
 EPOCHS = {"type": "int", "low": 0, "high": 99}
@@ -404,13 +395,6 @@ def test_a_running_study_goes_on_with_two_objectives_and_repeats_nothing(mine: M
     table = archive.read_table(grown.archive)
     assert np.isfinite(table.objectives["speed"]).all() and len(table) == len(every)
     assert verify(grown.archive) == []
-
-
-def test_an_audit_without_a_point_says_what_it_can_do(old: Path, capsys) -> None:
-    assert main(["audit", str(old)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    for word in ("--proposal 7-12", "side by side", "--all", "dngo best"):
-        assert word in line
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_entering import study_of
 from test_exchange import entities, export
 from test_left import PNG, SVG
 from toy import QUICK_STUDY, Toy, advance
@@ -17,14 +18,13 @@ from dngo import archive
 from dngo.audit import audit, page
 from dngo.cli import main
 from dngo.config import load
-from dngo.study import Study
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """A study that was run, stage by stage; its archive is moved, and its folder is gone."""
     toy = Toy(tmp_path_factory.mktemp("exchange"), iterations=2, batch_size=4, sleep=0.0)
-    study = Study(load([toy.folder / "config.yaml"], {"results": str(toy.folder / "results")}))
+    study = study_of(toy)
     for t in range(3):
         advance(study, t)
     shutil.move(toy.archive, toy.folder / "moved.h5")

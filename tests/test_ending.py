@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from proposing import model_of, points
 from spaces import cube
-from toy import Toy
+from toy import QUICK_STUDY, Toy
 
 import dngo
 from dngo.acquisition import History
@@ -123,7 +122,7 @@ def test_a_study_ends_once_its_space_has_no_point_left(tmp_path: Path, capsys) -
 
     def go_on(**settings: object) -> dngo.Session:
         study = dngo.create("small", {"x": dngo.Choice([0, 1, 2])}, folder=tmp_path, **settings)
-        return study.optimize(function, 7, workers=0, batch_size=2)
+        return study.optimize(function, 5, workers=0, batch_size=2)
 
     study = go_on()
     assert sorted(ran) == [0, 1, 2]
@@ -135,7 +134,7 @@ def test_a_study_ends_once_its_space_has_no_point_left(tmp_path: Path, capsys) -
     assert read_header(study.path).iterations == 1
     # Points that are evaluated again are points.
     study = go_on(acquisition={"kind": "mcei", "replicates": "always"})
-    assert len(ran) == len(study.table()) == 7
+    assert len(ran) == len(study.table()) == 5
 
 
 def test_batches_in_flight_end_as_well(tmp_path: Path) -> None:
@@ -167,14 +166,20 @@ def test_what_people_enter_after_the_end_is_evaluated_and_nothing_else(tmp_path:
     assert engine.plan().iterations == ()
 
 
-def test_a_target_that_is_reached_leaves_only_what_people_enter(tmp_path: Path) -> None:
+def test_a_target_that_is_reached_leaves_only_what_people_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {"stop": {"target": 0.5}, "design": {"size": 4}, "iterations": 9, "batch_size": 3}
     study = dngo.create("target", {"x": (0, 1)}, folder=tmp_path, **settings)
     for point in study.ask():
         study.tell(point, 0.1)
     assert len(study.table()) == 4
+    with monkeypatch.context() as context:
+        context.setattr("dngo.derive.Basis.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
+        study.tell({"x": 0.123, "objective": 7.0})
+        assert run(study) == [["api"]] and run(study) == []
     study.add({"x": 0.25})
-    assert study._engine.plan().iterations == (1,)
+    assert study._engine.plan().iterations == (2,)
     assert [p.parameters for p in study.ask()] == [{"x": 0.25}]
 
 
@@ -198,13 +203,8 @@ def run(study: dngo.Session, change: dict[str, object] | None = None) -> list[li
 def test_batches_that_no_model_chose_are_no_iterations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings: dict[str, Any] = {
-        "design": {"size": 3},
-        "iterations": 1,
-        "batch_size": 2,
-        "surrogate": "gp",
-    }
-    study = dngo.create("entered", {"x": (0, 1)}, folder=tmp_path, **settings)
+    settings = {"design": {"size": 3}, "batch_size": 2, "surrogate": QUICK_STUDY["surrogate"]}
+    study = dngo.create("entered", {"x": (0, 1)}, folder=tmp_path, iterations=1, **settings)
     assert run(study) == [["default", "design"], ["joint"]]
     study.add({"x": 0.25})
     assert run(study) == [["user"]] and run(study) == []
@@ -222,21 +222,10 @@ def test_batches_that_no_model_chose_are_no_iterations(
     assert run(study, {"iterations": 2}) == []
 
 
-def test_an_outcome_after_the_target_is_taken_in_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings: dict[str, Any] = {"stop": {"target": 0.5}, "design": {"size": 4}, "batch_size": 3}
-    study = dngo.create("target", {"x": (0, 1)}, folder=tmp_path, **settings)
-    run(study)
-    monkeypatch.setattr("dngo.derive.Basis.fit", lambda *a, **k: pytest.fail("a fit for nothing"))
-    study.tell({"x": 0.123, "objective": 7.0})
-    assert run(study) == [["api"]] and run(study) == []
-
-
 def test_a_fidelity_promotes_all_points_of_a_small_space(tmp_path: Path) -> None:
     space = {"x": range(3), "epochs": dngo.Int(1, 9)}
     fidelity = {"parameter": "epochs", "low": 1, "high": 9}
-    study = dngo.create("small", space, folder=tmp_path, fidelity=fidelity, surrogate="gp")
+    study = dngo.create("small", space, folder=tmp_path, fidelity=fidelity, **QUICK_STUDY)
     study.optimize(lambda x, epochs: x + 1 / epochs, 40, workers=0, batch_size=2)
     rows = study.table()[["parameter_x", "parameter_epochs"]].itertuples(index=False)
     assert sorted(map(tuple, rows)) == [(x, n) for x in range(3) for n in (1, 3, 9)]

@@ -56,6 +56,11 @@ def minimised(**settings: Any) -> Any:
     )
 
 
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return minimised(folder=tmp_path_factory.mktemp("studies"))
+
+
 # ---- the archive --------------------------------------------------------------------------------
 
 
@@ -76,15 +81,7 @@ def reported(outcomes: list[Outcome]) -> list[Outcome]:
         [[float(s), rng.random() if s % 3 else None, 0.5] for s in range(4)] for _ in outcomes
     ]
     found = [replace(o, curve=c) for o, c in zip(outcomes, curves, strict=True)]
-    stop = {
-        "kind": "median",
-        "step": 3.0,
-        "value": None,
-        "at": 3.0,
-        "worse_than": 2,
-        "of": 3,
-        "target": 9.0,
-    }
+    stop = {"kind": "median", "step": 3.0, "value": None, "at": 3.0, "worse_than": 2, "of": 3, "target": 9.0}  # fmt: skip
     found[0] = replace(found[0], curve=[])
     found[2] = replace(found[2], status="stopped", objective=math.nan, constraints={}, stop=stop)
     return found
@@ -117,7 +114,7 @@ def test_progress_comes_back_as_it_was_written() -> None:
     assert list(archive.read_table(path).status).count("stopped") == 2
 
 
-@pytest.mark.parametrize("what", ["points", "stops", "gone", "more"])
+@pytest.mark.parametrize("what", ["points", "stops", "gone", "more", "wider"])
 def test_what_is_altered_in_it_shows(what: str) -> None:
     path = Path("a.h5")
     written(path)
@@ -131,25 +128,18 @@ def test_what_is_altered_in_it_shows(what: str) -> None:
             group["stops"][()] = json.dumps(stops, sort_keys=True)
         elif what == "gone":
             del file["iterations/1/progress"]
-        else:
+        elif what == "more":
             group["more"] = 1.0
-    if what == "more":
-        with pytest.raises(dngo.UserError, match="progress: does not have the members"):
+        else:  # a value for an objective that there is not
+            points = np.insert(group["points"][()], 3, 0.5, axis=1)
+            del group["points"]
+            group["points"] = points
+    said = {"more": "progress: does not have the members", "wider": "points: has shape"}
+    if what in said:
+        with pytest.raises(dngo.UserError, match=said[what]):
             verify(path)
     else:
         assert any(line.startswith("iteration 1 (rows 5 to 9)") for line in verify(path))
-
-
-def test_a_curve_has_a_value_for_each_objective() -> None:
-    path = Path("a.h5")
-    written(path)
-    with h5py.File(path, "r+") as file:
-        group = file["iterations/1/progress"]
-        wider = np.insert(group["points"][()], 3, 0.5, axis=1)
-        del group["points"]
-        group["points"] = wider
-    with pytest.raises(dngo.UserError, match="points: has shape"):
-        verify(path)
 
 
 # ---- what is learnt -----------------------------------------------------------------------------
@@ -159,15 +149,8 @@ def test_a_stopped_run_is_put_where_it_stood() -> None:
     def curve(*values: float) -> Curve:
         return Curve(tuple((float(s), v, 0.0) for s, v in enumerate(values)))
 
-    curves = [
-        curve(1, 0.1),
-        curve(2, 0.2),
-        curve(3, 0.3),
-        curve(2.5),
-        curve(9),
-        curve(math.nan),
-        Curve(),
-    ]
+    ended = [curve(1, 0.1), curve(2, 0.2), curve(3, 0.3)]
+    curves = [*ended, curve(2.5), curve(9), curve(math.nan), Curve()]
     y = np.array([0.1, 0.2, 0.3, np.nan, np.nan, np.nan, np.nan])
     stopped = np.array([False] * 3 + [True] * 4)
     found = predicted(curves, y, stopped, 1.0)
@@ -183,15 +166,14 @@ def test_a_stopped_run_is_put_where_it_stood() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_study_of_a_function(workers: int) -> None:
-    study = minimised(workers=workers, name=f"a{workers}")
-    path = study._study.archive
+def test_a_study_of_a_function(study: Any, workers: int) -> None:
+    study = minimised(workers=workers) if workers else study
+    path = study.path
     table = archive.read_table(path)
     stopped = table.status == "stopped"
     assert len(table) == 24 and set(table.status) <= {"ok", "stopped"}
-    assert (
-        stopped.any() or workers
-    )  # a fork of so little work may have ended before it is looked at
+    # A fork of so little work may have ended before it is looked at.
+    assert stopped.any() or workers
     assert np.isnan(table.objective[stopped]).all()
     curves = archive.read_curves(path)
     assert all(len(c.points) == 20 for c, s in zip(curves, stopped, strict=True) if not s)
@@ -229,9 +211,8 @@ def test_a_model_that_learns_from_stops_replays_bit_for_bit(
     assert replay(study._study.archive, last).verdict == "identical"
 
 
-def test_what_was_stopped_is_shown_wherever_one_looks() -> None:
-    study = minimised()
-    path = study._study.archive
+def test_what_was_stopped_is_shown_wherever_one_looks(study: Any) -> None:
+    path = study.path
     table = archive.read_table(path)
     row = int(np.flatnonzero(table.status == "stopped")[0])
     name = f"{table.iteration[row]}-{table.slot[row]}"
@@ -254,14 +235,12 @@ def test_what_was_stopped_is_shown_wherever_one_looks() -> None:
         data["messages"] == {} and data["outcomes"]["stopped"] == (table.status == "stopped").sum()
     )
     assert data["feasible_share"] == 1.0
-    assert "early_stopping" not in minimised(early_stopping=None, name="b").config.stored()
 
 
-def test_optuna_sees_pruned_trials_with_their_values(tmp_path: Path) -> None:
+def test_optuna_sees_pruned_trials_with_their_values(study: Any, tmp_path: Path) -> None:
     import optuna
 
-    study = minimised()
-    path = study._study.archive
+    path = study.path
     write(path, tmp_path / "study.db")
     trials = optuna.load_study(study_name=None, storage=f"sqlite:///{tmp_path}/study.db").trials
     table, curves = archive.read_table(path), archive.read_curves(path)
@@ -277,47 +256,25 @@ def test_what_runs_shows_its_last_step(tmp_path: Path) -> None:
     path.write_text("\n".join([*lines, "no line", '{"step": 1000']))
     found = last_point(path, {})
     assert found is not None and (found.step, found.values) == (999, (499.5,))
-    batch = {"iteration": 3, "progress": [{"id": "3-1", "step": 12.0, "objective": 0.31}] * 7}
-    assert reporting(batch)[0] == "3-1 at step 12: 0.31"
     both = {"id": "3-1", "step": 12.0, "objectives": {"error": 0.31, "size": 5.0}}
     assert reporting({"progress": [both]}) == ["3-1 at step 12: error 0.31, size 5"]
-    assert reporting(batch)[-1] == "and 2 more with progress"
 
 
 def test_the_report_says_what_is_wrong_with_progress() -> None:
-    def silent(x: float) -> float:
-        return x
-
     def wrong(x: float) -> float:
         dngo.progress(-1, x)
         return x
 
-    found = []
-    for function in (silent, wrong):
-        study = dngo.minimize(
-            function,
-            {"x": (0, 1)},
-            8,
-            workers=0,
-            early_stopping=True,
-            name=function.__name__,
-            **CHEAP,
-        )
-        found.append(
-            [(c.level, c.finding) for c in reporting_checks(View.of(study._study.archive))]
-        )
-    nobody = "None of 8 evaluations reported progress, so none is stopped early."
-    assert found[0] == [("warn", nobody)]
-    unread = (
-        "8 of 8 evaluations reported progress that could not be read, for example: step must "
-        "be 0 or "
-        "more, but is -1"
-    )
-    assert found[1] == [("note", unread), ("warn", nobody)]
+    study = dngo.minimize(wrong, {"x": (0, 1)}, 8, workers=0, early_stopping=True, **CHEAP)
+    found = [(c.level, c.finding) for c in reporting_checks(View.of(study.path))]
+    assert found == [
+        ("note", "8 of 8 evaluations reported progress that could not be read, for example: step must be 0 or "
+            "more, but is -1"),
+        ("warn", "None of 8 evaluations reported progress, so none is stopped early."),
+    ]  # fmt: skip
 
 
-def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint() -> None:
-    study = minimised()
+def test_a_stop_teaches_where_it_would_have_ended_and_no_constraint(study: Any) -> None:
     config, path = study.config, study._study.archive
     table = archive.read_table(path)
     stopped = table.status == "stopped"
@@ -356,7 +313,7 @@ def test_a_study_of_several_objectives(tmp_path: Path, monkeypatch: pytest.Monke
     rule = {"kind": "median", "min_curves": 4, "grace": 0.2}
     aims = {"error": "minimize", "cost": "minimize"}
     settings = {**CHEAP, **QUICK_STUDY, "workers": 0, "early_stopping": rule, "objectives": aims}
-    study = dngo.minimize(of_two, {"x": (0, 1), "y": (0, 1)}, 24, **settings)
+    study = dngo.minimize(of_two, {"x": (0, 1), "y": (0, 1)}, 16, **settings)
     path, config = study._study.archive, study.config
     table = archive.read_table(path)
     stopped = table.status == "stopped"

@@ -26,7 +26,7 @@ from dngo.report.compare import read, rows
 from dngo.report.compare import text as text_of
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
-from dngo.report.figures.course import progress
+from dngo.report.figures.course import planar, progress
 from dngo.report.figures.style import scale
 from dngo.report.health import checks, messages
 from dngo.report.live import status
@@ -441,3 +441,34 @@ def test_a_study_says_what_proposed_its_batches(small: Study) -> None:
     data = status(small)
     assert data["models"] == shares[-1]
     assert "Models       " in format_status(data)
+
+
+def test_the_cause_of_failures_is_not_looked_for_in_points_that_were_withdrawn(view: View) -> None:
+    ended = np.full(len(view), "withdrawn", dtype=object)
+    said = np.array(["the reactor is down"] * len(view), dtype=object)
+    ended[: len(view) // 2 + 1] = "failed"
+    said[: len(view) // 2 + 1] = [f"boom {'x' * i}" for i in range(len(view) // 2 + 1)]
+    found = findings(altered(view, status=ended, message=said))
+    assert "evaluations have no usable outcome" in found and "reactor" not in found
+
+
+def test_each_evaluation_has_its_mark_by_whether_it_has_an_objective(view: View) -> None:
+    """Broken constraints without an objective had no mark, and a withdrawn point made dots a sample."""
+    y, ended = view.table.objective.copy(), view.table.status.copy()
+    bare, partly = np.flatnonzero(view.infeasible)[0], np.flatnonzero(view.failed)[0]
+    y[bare], y[partly], ended[view.last[0]] = np.nan, 0.5, "withdrawn"
+    y[view.last[0]] = np.nan
+    other = altered(view, objective=y, status=ended)
+    figure, course = progress(other), planar(other).plot.data
+    shown = {row: text for t in figure.plot.data if t.text for row, text in zip(t.customdata, t.text, strict=True)}  # fmt: skip
+    assert shown[bare].endswith(": no objective") and shown[partly].endswith(": 0.5")
+    at = {row: y for t in figure.plot.data if t.text for row, y in zip(t.customdata, t.y, strict=True)}  # fmt: skip
+    assert at[bare] == pytest.approx(scale(other).foot) and at[partly] == 0.5
+    assert len(shown) == len(view) - 1 and "are drawn" not in figure.caption
+    assert course[0].z.sum() == np.isfinite(y).sum()
+    assert course[1].z.sum() == np.isnan(y).sum() - 1
+
+
+@pytest.mark.parametrize("number", ["2.305", "-2.305", "1e-05", "-1.5E+3", "7", "3."])
+def test_a_number_of_any_sign_and_exponent_makes_no_other_message(number: str) -> None:
+    assert way("failed", f"boom at {number}, exit 1") == way("failed", "boom at 0.5, exit 1")

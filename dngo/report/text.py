@@ -427,7 +427,7 @@ BATCH_COLUMNS = {
     "fit s": 8,
     "propose s": 11,
     "evaluate s": 12,
-    "still to gain": 15,
+    "highest EI": 12,
 }
 
 

@@ -235,6 +235,8 @@ def test_the_best_is_the_best_at_the_highest_fidelity(session: dngo.Session) -> 
     top = (table.v[:, 1] == 27) & (table.status == "ok")
     assert top.any() and session.best().parameters["epochs"] == 27
     assert session.best().objective == table.objective[top].min()
+    # The design is at the lowest level: its values are no measure of a gain.
+    assert "best of the initial design" not in session.report()
     if session.has_model:
         assert session.best("model").parameters["epochs"] == 27
 

@@ -217,6 +217,9 @@ def _comparisons(study: Study, view: View, best: int) -> list[str]:
         attributes = archive.iteration_attributes(study.archive, 0)
         imported = "import" in json.loads(attributes["environment"])
         rows.append(("best imported point" if imported else "best of the initial design", first))
+    if (ladder := study.config.ladder) is not None:  # values of other levels are of something else
+        level = ladder.level(table.v)
+        rows = [(name, row) for name, row in rows if level[row] == level[best]]
     lines = []
     for name, row in rows:
         ended, value = table.status[row], table.objective[row]

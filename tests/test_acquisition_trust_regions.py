@@ -27,11 +27,14 @@ from dngo.surrogates.local_process import (
     likeliest_quadratic,
 )
 from dngo.surrogates.nearby import Frame, Nearby
+from dngo.surrogates.problem import ReportedNoise
 from dngo.surrogates.selection import predicts_better
 
 
 def _process(t: np.ndarray, targets: np.ndarray, rng: np.random.Generator) -> LocalProcess:
-    return LocalProcess.sketch(t, targets, np.ones(len(t)), rng=rng).refined(rng)
+    return LocalProcess.sketch(t, targets, ReportedNoise(np.nan, np.ones(len(t))), rng=rng).refined(
+        rng
+    )
 
 
 def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
@@ -44,7 +47,9 @@ def _local_model(seed: int = 0) -> tuple[LocalProcess, np.ndarray]:
 def test_gradient_of_the_local_likelihood_is_its_derivative():
     model, t = _local_model()
     height = heights(model.targets)
-    likelihood = LocalLikelihood(t, model.targets, height, np.geomspace(0.2, 5, len(t)))
+    likelihood = LocalLikelihood(
+        t, model.targets, height, ReportedNoise(0.02, np.geomspace(0.2, 5, len(t)))
+    )
     theta = np.random.default_rng(1).normal(0, 0.3, 9) - np.array([0, 0, 0, 1, 1, 1, 1, 4, 3])
     numerical = approx_fprime(theta, lambda x: likelihood(x)[0], 1e-6)
     np.testing.assert_allclose(likelihood(theta)[1], numerical, rtol=1e-3, atol=1e-5)

@@ -127,6 +127,20 @@ def test_energies_that_differ_in_their_last_digits_are_told_apart(capsys) -> Non
     assert f"best {best} " in summary(study._engine)
 
 
+def test_the_process_around_the_best_believes_how_large_a_reported_noise_is() -> None:
+    """It took only how the points' noises differ, and half of the truth was outside its intervals."""
+    inside, steep = [], np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        u = rng.random((16, 5))
+        truth = (steep * (u - 0.4) ** 2).sum(axis=1)
+        noise = np.full(16, 0.3 * truth.std())
+        y = truth + noise * rng.standard_normal(16)
+        rows, mean, deviation = around_the_best(u, u, y, noise)
+        inside += (np.abs(mean - truth[rows]) < 1.96 * deviation).tolist()
+    assert np.mean(inside) > 0.85
+
+
 def test_too_few_points_say_nothing_about_those_around_the_best() -> None:
     u = np.random.default_rng(0).random((5, 2))
     rows, mean, deviation = around_the_best(u, u, u[:, 0], np.full(5, np.nan))

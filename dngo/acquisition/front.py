@@ -208,13 +208,9 @@ class Boxes:
         none = np.full(len(values), np.nan)
         self.believed = []
         for name, own in zip(history.objectives, rng.spawn(values.shape[1]), strict=True):
-            near = Nearby.fit(
-                x,
-                history.objectives[name][self.rows],
-                history.noises.get(name, none)[self.rows],
-                turn=False,
-                rng=own,
-            )
+            y = history.objectives[name][self.rows]
+            noise = history.noises.get(name, none)[self.rows]
+            near = Nearby.fit(x, y, noise, turn=False, rng=own)
             self.believed.append(Believed([near.model], near.scale, near))
 
     def search(self, corner: Corner, aims: Aims) -> Iterator[Searched]:

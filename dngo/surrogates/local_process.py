@@ -26,6 +26,7 @@ from dngo.rules import current
 from dngo.surrogates.evidence import Solved
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.kernels import by_lengthscale, squared_distances, with_slope
+from dngo.surrogates.problem import ReportedNoise
 from dngo.types import Array
 
 
@@ -35,49 +36,48 @@ class LocalProcess(GaussianProcess):
     stored.
 
     signal: (1,) variance of the Matern part. additive: (harmonics,) variances of the series' parts, over
-    all inputs. quadratic: variance of the quadratics, 0 without any. reported: (n,) factors on the noise
-    alone. error: a further variance, relative to the height. logarithms: of all hyperparameters; a
+    all inputs. quadratic: variance of the quadratics, 0 without any. reported: what was reported of
+    the noise. error: a further variance, relative to the height. logarithms: of all hyperparameters; a
     later fit starts from them.
     """
 
     additive: Array = field(default_factory=lambda: np.empty(0))
     quadratic: float = 0.0
-    reported: Array = field(default_factory=lambda: np.empty(0), repr=False)
+    reported: ReportedNoise = field(default=ReportedNoise(np.nan, np.empty(0)), repr=False)
     error: float = 0.0
     logarithms: Array = field(default_factory=lambda: np.empty(0), repr=False)
 
     @classmethod
     def sketch(
-        cls, t: Array, targets: Array, relative: Array, *, rng: np.random.Generator
+        cls, t: Array, targets: Array, reported: ReportedNoise, *, rng: np.random.Generator
     ) -> LocalProcess:
         """The first stage of a fit, on few points, at a fifth of the cost. `refined` does the
         others.
 
         t: (n, d) in about [-1, 1]^d; targets: (n,) of about zero mean and unit variance.
-        relative: (n,) factor on each row's noise.
         """
         rules = current().local
         # The additive part starts with half of the variance. The share hardly matters, since most
         # fits end alike.
         theta = _logarithms(t.shape[1], (0.5, 0.5, *rules.medians[2:]))
-        theta = _stage(t, targets, relative, theta, *rules.stages[0], rng)
-        return cls.of(t, targets, relative, theta)
+        theta = _stage(t, targets, reported, theta, *rules.stages[0], rng)
+        return cls.of(t, targets, reported, theta)
 
     def refined(self, rng: np.random.Generator) -> LocalProcess:
         """Completes a sketch by the later stages of its fit."""
-        t, targets, relative, theta = self.x, self.targets, self.reported, self.logarithms
+        t, targets, reported, theta = self.x, self.targets, self.reported, self.logarithms
         for points, steps in current().local.stages[1:]:
-            theta = _stage(t, targets, relative, theta, points, steps, rng)
-        return self.of(t, targets, relative, theta)
+            theta = _stage(t, targets, reported, theta, points, steps, rng)
+        return self.of(t, targets, reported, theta)
 
-    def with_noise(self, noise: float, relative: Array) -> LocalProcess:
-        """The same with another variance of the noise, and other factors (n,) on each row's noise."""
+    def with_noise(self, noise: float, reported: ReportedNoise) -> LocalProcess:
+        """The same with another variance of the noise, and other factors on each row's noise."""
         theta = self.logarithms.copy()
         theta[-2] = np.clip(np.log(max(noise, 1e-300)), *current().local.bounds[-2])
-        return self.of(self.x, self.targets, relative, theta)
+        return self.of(self.x, self.targets, reported, theta)
 
     @classmethod
-    def of(cls, t: Array, targets: Array, relative: Array, theta: Array) -> LocalProcess:
+    def of(cls, t: Array, targets: Array, reported: ReportedNoise, theta: Array) -> LocalProcess:
         """The process whose hyperparameters have the logarithms theta, ordered as in
         `LocalLikelihood`."""
         d = t.shape[1]
@@ -90,8 +90,8 @@ class LocalProcess(GaussianProcess):
             np.array([noise + current().local.jitter]),
             additive=additive * spectrum(length, d),
             quadratic=float(quadratic) if d <= current().local.most_quadratic else 0.0,
-            relative_noise=relative + error / noise * heights(targets) ** 2,
-            reported=relative,
+            relative_noise=reported.relative + error / noise * heights(targets) ** 2,
+            reported=reported,
             error=float(error),
             logarithms=theta,
         )
@@ -110,7 +110,7 @@ class LocalProcess(GaussianProcess):
         """
         mean, _ = self.at_rows()
         height = np.maximum(mean - np.quantile(self.targets, current().selection.low), 0.0)
-        relative = self.reported + self.error / self.noise[0] * height**2
+        relative = self.reported.relative + self.error / self.noise[0] * height**2
         return replace(self, relative_noise=relative).log_evidence
 
     def at_rows(self) -> tuple[Array, Array]:
@@ -131,10 +131,6 @@ class LocalProcess(GaussianProcess):
         """
         missed, variance = self.left_out_errors()
         return -0.5 * (np.log(variance) + missed**2 / variance)
-
-    def left_out_mean(self) -> Array:
-        """The prediction of each target by all others: (n,)."""
-        return self.targets - self.left_out_errors()[0]
 
     def left_out_errors(self) -> tuple[Array, Array]:
         """How far each target lies above what all others predict, and the variance of that: two (n,)."""
@@ -191,7 +187,7 @@ def _logarithms(d: int, others: Sequence[float]) -> Array:
 def _stage(
     t: Array,
     targets: Array,
-    relative: Array,
+    reported: ReportedNoise,
     theta: Array,
     points: int,
     steps: int,
@@ -207,7 +203,7 @@ def _stage(
     best, others = np.split(np.argsort(targets, kind="stable"), [points // 2])
     rows = np.sort(np.concatenate([best, rng.permutation(others)[: points - len(best)]]))
     found: Array = minimize(
-        LocalLikelihood(t[rows], targets[rows], heights(targets)[rows], relative[rows]),
+        LocalLikelihood(t[rows], targets[rows], heights(targets)[rows], reported.at(rows)),
         theta,
         jac=True,
         method="L-BFGS-B",
@@ -224,8 +220,8 @@ class LocalLikelihood:
     the length in the series, the variances of the noise and of the relative error.
     """
 
-    def __init__(self, t: Array, targets: Array, height: Array, relative: Array) -> None:
-        self.t, self.targets, self.squares, self.relative = t, targets, height**2, relative
+    def __init__(self, t: Array, targets: Array, height: Array, reported: ReportedNoise) -> None:
+        self.t, self.targets, self.squares, self.relative = t, targets, height**2, reported.relative
         n, d = t.shape
         by_harmonic = series(t).reshape(n, d, -1, 2).transpose(2, 0, 1, 3).reshape(-1, n, 2 * d)
         self.series = by_harmonic @ by_harmonic.transpose(0, 2, 1) / d
@@ -233,6 +229,8 @@ class LocalLikelihood:
         self.quadratics = z @ z.T
         self.centre = _logarithms(d, current().local.medians)
         self.width = np.repeat(current().local.deviations, [d, 1, 1, 1, 1, 1, 1])
+        if np.isfinite(reported.level):
+            self.centre[-2], self.width[-2] = np.log(reported.level), current().noise.deviation
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         n, d = self.t.shape

@@ -117,7 +117,7 @@ class Nearby:
         points = _Points((x - middle) / reach, y, noise, np.ones(len(y)))
         (rng,) = rng.spawn(1)
         scale, frame = TargetScale.fit(y, floor=floor), Frame()
-        first = points.fit(scale, rng)
+        first = points.sketch(scale, rng).refined(rng)
         quadratic = likeliest_quadratic(points.t, first.targets) if turn else None
         is_plain = quadratic is not None and quadratic.log_evidence > first.log_evidence
         is_even = first.noise_of_rows(0).mean() <= current().nearby.noisy or is_plain
@@ -208,8 +208,8 @@ class Nearby:
         d = len(self.middle)
         if len(u) < (d + 1) * (d + 2) // 2 or self.by_logarithms:
             return False
-        model, distance = self.model, cdist(centre, u)[0]
-        return is_of_no_use(model.left_out_mean(), model.targets, distance, alike=alike)
+        targets, (missed, _) = self.model.targets, self.model.left_out_errors()
+        return is_of_no_use(targets - missed, targets, cdist(centre, u)[0], alike=alike)
 
     def function(self, x: Array) -> tuple[Array, Array]:
         """Mean and deviation of the function at x (n, d), without noise, in objective units: two (n,)."""
@@ -238,13 +238,11 @@ class _Points:
     def through(self, frame: Frame) -> _Points:
         return replace(self, t=frame.of(self.t))
 
-    def fit(self, scale: TargetScale, rng: np.random.Generator) -> LocalProcess:
-        return self.sketch(scale, rng).refined(rng)
-
     def sketch(self, scale: TargetScale, rng: np.random.Generator) -> LocalProcess:
-        reported = ReportedNoise.of((self.noise * np.exp(scale.log_slope(self.y))) ** 2)
-        relative = self.own_noise * (1.0 if reported is None else reported.relative)
-        return LocalProcess.sketch(self.t, scale.to_model(self.y), relative, rng=rng)
+        variance = (self.noise * np.exp(scale.log_slope(self.y))) ** 2
+        noise = ReportedNoise.of(variance) or ReportedNoise(np.nan, np.ones(len(variance)))
+        targets = scale.to_model(self.y)
+        return LocalProcess.sketch(self.t, targets, noise.times(self.own_noise), rng=rng)
 
     def as_noise_is(
         self, scale: TargetScale, first: LocalProcess, rng: np.random.Generator
@@ -278,15 +276,14 @@ class _Points:
             own = np.where(far, missed**2 / found.noise[0], 1.0)
             points = replace(self, own_noise=np.maximum(own, points.own_noise))
             usual = float(np.median(np.abs(missed[points.own_noise == 1.0])))
-            found = found.with_noise(NORMAL * usual**2, first.reported * points.own_noise)
+            found = found.with_noise(NORMAL * usual**2, first.reported.times(points.own_noise))
             if round_ % REFINED_EVERY == 0:
                 found = found.refined(rng)
         if not len(points.outliers):
             return self, first
         found = found.refined(rng)
         # An outlier costs two further numbers: its noise, and which of the n rows it is.
-        numbers = 3 * len(points.outliers)
-        evidence = found.log_evidence, first.log_evidence
+        numbers, evidence = 3 * len(points.outliers), (found.log_evidence, first.log_evidence)
         kept = is_likelier(*evidence, numbers=numbers, n=len(self.y))
         return (points, found) if kept else (self, first)
 
@@ -304,7 +301,7 @@ class _Points:
             return scale, first
         other = other.refined(rng)
         kept = is_likelier(other.evidence_by_mean(), least, numbers=2, n=len(self.y))
-        is_noise = np.mean(other.noise * other.reported) >= current().nearby.multiplies
+        is_noise = np.mean(other.noise * other.reported.relative) >= current().nearby.multiplies
         return (log_scale, other) if kept and is_noise else (scale, first)
 
     def along_axes(

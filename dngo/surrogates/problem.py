@@ -50,9 +50,9 @@ class Past:
 class ReportedNoise:
     """How precise each observation is, by the reported noise.
 
-    level: the geometric mean of the reported variances, on the targets' scale. relative: (n,) each
-    variance divided by the level, 1 if nothing was reported. The model learns one factor for all of
-    them.
+    level: the geometric mean of the reported variances, on the targets' scale; NaN if nothing was
+    reported. relative: (n,) each variance divided by the level, 1 if nothing was reported. The model
+    learns one factor for all of them.
     """
 
     level: float
@@ -74,6 +74,10 @@ class ReportedNoise:
     def at(self, rows: Rows) -> ReportedNoise:
         """The reported noise of some rows."""
         return replace(self, relative=self.relative[rows])
+
+    def times(self, factor: Array) -> ReportedNoise:
+        """The same with a factor (n,) on each variance."""
+        return replace(self, relative=self.relative * factor)
 
 
 @dataclass(frozen=True)

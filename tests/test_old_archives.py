@@ -56,7 +56,8 @@ def test_they_are_verified_audited_and_exported(old: Path, capsys) -> None:
     for proposal in ("0-0", "2-4"):
         assert main(["audit", str(old), "--proposal", proposal]) == 0
     assert "Status                  ok" in capsys.readouterr().out
-    for form in Registry("dngo.exports").names():
+    # One archive takes every form: what a form writes does not depend on the surrogate.
+    for form in Registry("dngo.exports").names() if old.stem == "v2-auto" else ["csv"]:
         output = old.with_name(f"exported.{form}")
         assert main(["export", str(old), "--format", form, "--output", str(output)]) == 0
         assert output.exists()
@@ -110,7 +111,7 @@ def test_every_earlier_version_has_a_release_that_the_changelog_names() -> None:
             assert f"## {RELEASES[name, version]}" in changelog
 
 
-def test_a_later_version_is_not_called_different(tmp_path: Path) -> None:
+def test_a_later_version_is_not_called_different(tmp_path: Path, capsys) -> None:
     old = Path(shutil.copy(ARCHIVES[0], tmp_path))
     now = {**derive.versions(), "config": 1}  # that of the document, which stays as it is
     with h5py.File(old, "r+") as file:
@@ -122,13 +123,12 @@ def test_a_later_version_is_not_called_different(tmp_path: Path) -> None:
     verdict = replay(old, 2)
     assert verdict.verdict == "another version"
     assert main(["replay", str(old), "--iteration", "2"]) == 3
-
-
-def test_a_later_configuration_is_one_line(tmp_path: Path, capsys) -> None:
-    old = Path(shutil.copy(ARCHIVES[0], tmp_path))
+    # Of a configuration that is later nothing is known: one line.
+    later = json.dumps({"config": CONFIG_VERSION + 1})
     with h5py.File(old, "r+") as file:
-        file["iterations/2"].attrs["versions"] = json.dumps({"config": CONFIG_VERSION + 1})
+        file["iterations/2"].attrs["versions"] = later
         rechain(file)
+    capsys.readouterr()
     assert main(["replay", str(old), "--iteration", "2"]) == 1
     error = capsys.readouterr().err
     assert "update dngo" in error
@@ -153,7 +153,7 @@ def test_a_batch_that_was_in_flight_is_read(tmp_path: Path) -> None:
 # Archives of 0.1.0 lack these columns.
 @pytest.mark.parametrize(
     "old",
-    [path for path in ARCHIVES if path.stem.startswith("v1")],
+    [path for path in ARCHIVES if path.stem in ("v1-random", "v1-least_squares")],
     indirect=True,
     ids=lambda path: path.stem,
 )
@@ -162,17 +162,10 @@ def test_what_a_resumed_one_records_of_a_pick_leaves_its_old_rows_as_they_were(o
     space, before = archive.read_space(old), archive.read_header(old)
     batch = archive.read_batch(old, 2, space)
     assert {(p.stage, p.deviation_scale) for p in batch.proposals} == {("", 1.0)}
-    picked = [
-        replace(p, iteration=3, stage="improvement", deviation_scale=2.0) for p in batch.proposals
-    ]
+    new = {"iteration": 3, "stage": "improvement", "deviation_scale": 2.0}
+    later = replace(batch, iteration=3, proposals=[replace(p, **new) for p in batch.proposals])
     outcomes = [replace(o, iteration=3) for o in archive.read_outcomes(old, batch)]
-    archive.append(
-        old,
-        identity=before.identity,
-        batch=replace(batch, iteration=3, proposals=picked),
-        outcomes=outcomes,
-        surrogate=None,
-    )
+    archive.append(old, identity=before.identity, batch=later, outcomes=outcomes, surrogate=None)
     assert archive.verify(old) == []
     assert archive.prefix_digest(old, 3) == before.digest
     found = archive.read_batch(old, 3, space).proposals

@@ -11,7 +11,6 @@ from scipy.special import ndtr
 
 import dngo
 from dngo.report.data import View
-from dngo.report.figures import FIGURES, all_figures
 from dngo.report.figures.goals import learnt, level, wavering
 
 FEW = {"kind": "gp", "hyperparameter_samples": 1}
@@ -30,12 +29,12 @@ def hole(x: float, y: float) -> float:
 
 
 def viewed(function: Any, folder: Path, acquisition: Any, **more: Any) -> View:
-    """A study of eighteen points in batches of six."""
-    given = {"space": SPACE, "minimise": True, **more}
+    """A study of a design of eight points and two batches of three."""
+    given = {"space": SPACE, "minimise": True, "number": 14, **more}
     run = dngo.minimize if given.pop("minimise") else dngo.maximize
     study = run(
-        function, given.pop("space"), 18, folder=folder, workers=0, batch_size=6, surrogate=FEW,
-        acquisition=acquisition, **given,
+        function, given.pop("space"), given.pop("number"), folder=folder, workers=0, batch_size=3,
+        design={"size": 8}, surrogate=FEW, acquisition=acquisition, **given,
     )  # fmt: skip
     return View.of(Path(study.path))
 
@@ -104,17 +103,6 @@ def test_a_maximised_level_has_the_same_map(of_level: View, tmp_path: Path) -> N
     np.testing.assert_allclose(one.plot.data[0].z, 1.0 - other.plot.data[0].z, atol=1e-3)
 
 
-@pytest.mark.parametrize("space", [{"x": (0, 1)}, {**SPACE, "z": (0, 1), "c": ["a", "b"]}])
-def test_a_level_over_one_input_or_many(space: Any, tmp_path: Path) -> None:
-    def f(x: float, y: float = 0.0, z: float = 0.0, c: str = "a") -> float:
-        return wave(x, y) + 0.1 * z
-
-    view = viewed(f, tmp_path, {"kind": "level_set", "at": AT}, space=space)
-    figure = level(view)
-    assert figure is not None and ("star" in figure.caption) == (len(space) > 2)
-    assert ("best" in traces(figure)) == (len(space) > 2)
-
-
 def test_a_hole_looks_better_than_it_is_where_inputs_waver(tmp_path: Path) -> None:
     study = dngo.create(
         "hole", SPACE, folder=tmp_path, batch_size=6, design={"size": 12}, surrogate=FEW,
@@ -137,12 +125,3 @@ def test_a_hole_looks_better_than_it_is_where_inputs_waver(tmp_path: Path) -> No
     assert (
         "x ± 0.1, y ± 0.1" in figure.caption and figure.plot.data[0].x[0] < figure.plot.data[0].x[1]
     )
-
-
-def test_they_are_first_in_the_report_and_missing_where_the_optimum_is_the_goal(
-    of_level: View, tmp_path: Path
-) -> None:
-    assert [figure.key for figure in all_figures(of_level)][:2] == ["learnt", "level"]
-    other = viewed(wave, tmp_path, "random")
-    assert all(draw(other) is None for draw in (learnt, level, wavering))
-    assert set(FIGURES) >= {learnt, level, wavering}

@@ -18,12 +18,10 @@ from running import ran
 from dngo.check import about_torch
 from dngo.config import validate
 from dngo.errors import UserError
-from dngo.papers.in_sample import fit_adaptive_basis
 from dngo.surrogates import Model, TrainingData, fit_model, mixture
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.gaussian_process import GaussianProcess
-from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 
 NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
@@ -119,15 +117,6 @@ def test_load_refuses_a_newer_format_and_a_foreign_group():
             Model.load(file)
 
 
-def test_same_stream_same_bits_and_another_stream_others():
-    one, two, three = (
-        _bits(fit_model(some_data(40), QUICK, CLASSIFIER, rng=np.random.default_rng(s)))
-        for s in (0, 0, 1)
-    )
-    assert one == two
-    assert one != three
-
-
 def test_order_of_the_constraints_does_not_matter():
     data = some_data(30)
     extra = {"b": data.constraints["completed"], "a": (data.x[:, 0] > 0.5).astype(float)}
@@ -170,8 +159,9 @@ def test_the_number_of_threads_changes_no_bit():
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("kind", ["auto", "adaptive_basis"])
-@pytest.mark.parametrize("calibration", ["out_of_fold", "in_sample"])
+@pytest.mark.parametrize(
+    ("kind", "calibration"), [("auto", "out_of_fold"), ("adaptive_basis", "in_sample")]
+)
 @pytest.mark.parametrize(
     "y",
     [
@@ -187,16 +177,14 @@ def test_the_number_of_threads_changes_no_bit():
     ],
     ids=str,
 )
-def test_fit_survives(y, calibration, kind):
+def test_fit_survives(y, kind, calibration):
     y = np.array(y)
     data = TrainingData(
         x=np.random.default_rng(0).random((len(y), 3)),
         y=y,
         constraints={"completed": np.isfinite(y).astype(float)},
     )
-    s = {"auto": QUICK, "adaptive_basis": BASIS.model_copy(update={"calibration": calibration})}[
-        kind
-    ]
+    s = QUICK if kind == "auto" else BASIS.model_copy(update={"calibration": calibration})
     classifier = CLASSIFIER.model_copy(update={"calibration": calibration})
     model = fit_model(data, s, classifier, rng=np.random.default_rng(0))
     new = np.random.default_rng(1).random((50, 3))
@@ -208,28 +196,16 @@ def test_fit_survives(y, calibration, kind):
     assert ((p > 0) & (p < 1)).all()
 
 
-def test_duplicates_that_disagree_are_noise():
-    x = np.repeat(np.random.default_rng(0).random((10, 2)), 2, axis=0)
-    y = np.tile([-1.0, 1.0], 10)
-    for c in fit_adaptive_basis(Problem(x, y), BASIS, rng=np.random.default_rng(0)).components:
-        mean, variance = c.predict(c.features(x))
-        assert np.abs(mean).max() < 0.5
-        assert variance.min() > 0.3
-
-
-@pytest.mark.parametrize("kind", ["gp", "adaptive_basis"])
+@pytest.mark.parametrize("chosen", [STORED["gp"], BASIS], ids=["gp", "adaptive_basis"])
 @pytest.mark.parametrize("n", [40, 120])
-def test_a_model_heeds_how_precise_an_outcome_is_said_to_be(kind, n):
+def test_a_model_heeds_how_precise_an_outcome_is_said_to_be(chosen, n):
     rng = np.random.default_rng(n)
     x, exact = rng.random((n, 2)), np.arange(n) % 2 == 0
     truth = np.sin(4 * x[:, 0]) + x[:, 1] ** 2
     noise = np.where(exact, 0.01, 1.0)
     y = truth + noise * rng.standard_normal(n)
-    told = TrainingData(x, y, noise=noise)
-    gp = SurrogateSettings(kind="gp", hyperparameter_samples=3)
-    chosen = gp if kind == "gp" else BASIS
     errors = []
-    for data in (told, TrainingData(x, y)):
+    for data in (TrainingData(x, y, noise=noise), TrainingData(x, y)):
         model = fit_model(data, chosen, rng=np.random.default_rng(1))
         mean, _ = model.predict(x)
         errors.append(np.sqrt(np.mean((mean - truth) ** 2)))
@@ -412,35 +388,21 @@ GPU_KEY = {"surrogate": {"kind": "bohamiann", "networks": {"device": "cuda"}}}
 
 
 @pytest.mark.parametrize(
-    ("build", "needs", "section", "gpu", "said"),
+    ("build", "needs", "section", "said"),
     [
-        ("2.13+cpu", None, {}, False, "PyTorch 2.13+cpu has no CUDA, and this study needs none"),
         (
             "2.14",
             ["filelock", "nvidia-nccl-cu13; platform_system == 'Linux'"],
             {},
-            False,
             "PyTorch 2.14 has CUDA, some 5 GB that this study does not use; the build at ",
         ),
-        (
-            "2.14",
-            ["cuda-toolkit[cublas]"],
-            GPU_KEY,
-            True,
-            "PyTorch 2.14 sees a GPU, which surrogate.networks.device asks for",
-        ),
-        ("2.13+cpu", [], GPU_KEY, False, "Warning: surrogate.networks.device: cuda, and PyTorch "),
+        ("2.13+cpu", [], GPU_KEY, "Warning: surrogate.networks.device: cuda, and PyTorch "),
     ],
 )
 def test_a_check_says_which_torch_is_there_and_whether_it_matters(
-    monkeypatch: pytest.MonkeyPatch,
-    build: str,
-    needs: list[str] | None,
-    section: dict,
-    gpu: bool,
-    said: str,
+    monkeypatch: pytest.MonkeyPatch, build: str, needs: list[str], section: dict, said: str
 ):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: build)
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: needs)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert about_torch(validate({**STUDY, **section})).startswith(said)

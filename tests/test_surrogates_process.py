@@ -182,60 +182,30 @@ def test_sparse_process_with_every_input_inducing_is_the_exact_one(n, reported):
     np.testing.assert_allclose(density, left_out_density(exact, fold), atol=5e-3)
 
 
-# ---- mixtures ------------------------------------------------------------------------------------
-
-
-def test_auto_is_a_mixture_by_honest_scores_and_linear_beyond_its_limit():
-    rng = np.random.default_rng(0)
-    x = rng.random((60, 2))
-    y = np.sin(6 * x[:, 0]) + x[:, 1]
-    quick = SurrogateSettings(
-        networks={"ensemble": 3, "width": 8, "steps": 50}, hyperparameter_samples=3
-    )
-    process, bases = [
-        quick.model_copy(update=more).fit(
-            Problem(x, y, batch=np.arange(60.0) // 20), rng=np.random.default_rng(0)
-        )
-        for more in ({}, {"gp_limit": 59, "inducing": 0})
-    ]
-    found = process.diagnostics
-    honest = found["gp_out_of_fold_log_density"] > found["basis_out_of_fold_log_density"]
-    assert sum(c.weight for c in process.components) == pytest.approx(1.0)
-    assert (found["gp_share"] > 0.5) == honest
-    assert all(isinstance(c, FiniteBasis) for c in bases.components)
-
-
 # ---- the scale of the targets --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power", current().warping.powers)
-def test_bent_scale_is_undone_and_knows_its_slope(power):
-    y = np.r_[np.random.default_rng(0).gamma(1.0, 3.0, 200), 200.0, -90.0]
-    scale = TargetScale.fit(y, power)
-    t = scale.to_model(y)
-    assert np.all(np.diff(t[np.argsort(y)]) > 0)
-    np.testing.assert_allclose(scale.to_objective(t), y, rtol=1e-7, atol=1e-7)
-    slope = (scale.to_model(y + 1e-5) - scale.to_model(y - 1e-5)) / 2e-5
-    np.testing.assert_allclose(np.exp(scale.log_slope(y)), slope, rtol=1e-4)
+SCALES = [{"power": p} for p in current().warping.powers]
+SCALES += [{"floor": f} for f in current().warping.floors]
 
 
-@pytest.mark.parametrize("floor", current().warping.floors)
-def test_heights_above_a_floor_are_undone_and_their_slope_is_known(floor):
-    y = np.r_[np.random.default_rng(0).gamma(1.0, 3.0, 200), 5e4, -90.0]
-    scale = TargetScale.fit(y, floor=floor)
-    assert scale.least == -90.0
-    assert np.mean(y <= scale.least + scale.depth) == pytest.approx(floor, abs=0.01)
+@pytest.mark.parametrize("how", SCALES, ids=str)
+def test_a_bent_scale_and_heights_above_a_floor_are_undone_and_know_their_slope(how):
+    y = np.r_[
+        np.random.default_rng(0).gamma(1.0, 3.0, 200), 5e4 if "floor" in how else 200.0, -90.0
+    ]
+    scale = TargetScale.fit(y, **how)
+    if "floor" in how:
+        assert scale.least == -90.0
+        below = np.mean(y <= scale.least + scale.depth)
+        assert below == pytest.approx(how["floor"], abs=0.01)
     more = np.r_[y, -100.0, -90.0 - 1e-9]
     t = scale.to_model(more)
     assert np.all(np.diff(t[np.argsort(more)]) > 0)
     np.testing.assert_allclose(scale.to_objective(t), more, rtol=1e-7, atol=1e-7)
-    slope = (scale.to_model(y[1:] + 1e-5) - scale.to_model(y[1:] - 1e-5)) / 2e-5
-    np.testing.assert_allclose(np.exp(scale.log_slope(y[1:])), slope, rtol=1e-4)
-
-
-def test_a_floor_of_equal_values_has_no_depth():
-    y = np.r_[np.zeros(60), np.arange(40.0)]
-    assert TargetScale.fit(y, floor=0.5) == TargetScale.fit(y)
+    inner = y[:-1]  # at the least value itself a floor has a kink
+    slope = (scale.to_model(inner + 1e-5) - scale.to_model(inner - 1e-5)) / 2e-5
+    np.testing.assert_allclose(np.exp(scale.log_slope(inner)), slope, rtol=1e-4)
 
 
 def walled(x):

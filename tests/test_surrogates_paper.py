@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import h5py
 import numpy as np
 import pytest
 import torch
 from scipy import integrate, stats
 
-from dngo.acquisition.fantasies import Fantasies
 from dngo.papers.equations import Preprint
 from dngo.papers.evidence import climb_evidence, log_evidence, torch_features
-from dngo.papers.in_sample import fit_adaptive_basis
 from dngo.papers.quadratic import (
     QuadraticStatistics,
     coefficients,
     log_horseshoe,
     quadratic_features,
 )
-from dngo.surrogates import Model, TrainingData, fit_model
 from dngo.surrogates.linear import Regression
 from dngo.surrogates.network import Network
-from dngo.surrogates.problem import Problem
 from dngo.surrogates.sections import TrainedNetworkSettings
-from dngo.surrogates.settings import SurrogateSettings
 from dngo.surrogates.training import backpropagate
-
-PAPER = SurrogateSettings(
-    kind="adaptive_basis",
-    calibration="in_sample",
-    networks={
-        "activation": "tanh",
-        "ensemble": 1,
-        "optimizer": "sgd",
-        "width": 20,
-        "steps": 300,
-        "epochs": 0,
-    },
-    prior_mean="quadratic",
-    warp=False,
-)
 
 
 def _network(d: int, sizes: tuple[int, ...], activation: str, seed: int = 0) -> Network:
@@ -151,42 +130,6 @@ def test_statistics_of_the_quadratic_prior_are_sufficient(n):
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-10)
 
 
-def test_the_quadratic_prior_finds_the_bowl():
-    rng = np.random.default_rng(0)
-    x = rng.random((60, 2))
-    y = 8 * (x[:, 0] - 0.3) ** 2 + 8 * (x[:, 1] - 0.7) ** 2 - 1.0
-    fit = fit_adaptive_basis(Problem(x, (y - y.mean()) / y.std()), PAPER, rng=rng)
-    components = fit.components
-    theta = components[0].mean[:, -5:]
-    assert np.all(theta[:, 3:] > 0)  # convex in every sample
-    mean, _ = components[0].predict(components[0].features(np.array([[0.3, 0.7], [0.95, 0.05]])))
-    assert mean[0].mean() < mean[1].mean() - 1.0
-
-
-def test_the_paper_recipe_is_fitted_stored_and_searched_with():
-    rng = np.random.default_rng(0)
-    x = rng.random((25, 2))
-    data = TrainingData(x=x, y=np.sin(5 * x[:, 0]) + x[:, 1] ** 2)
-    for training, change in (
-        ("map", {}),
-        ("evidence", {"steps": 20}),
-        ("map", {"activation": "relu_tanh"}),
-    ):
-        networks = PAPER.networks.model_copy(update=change)
-        settings = PAPER.model_copy(update={"training": training, "networks": networks})
-        model = fit_model(data, settings, rng=np.random.default_rng(1))
-        with h5py.File("x.h5", "w", driver="core", backing_store=False) as file:
-            model.save(file)
-            loaded = Model.load(file)
-        for a, b in zip(model.predict(x), loaded.predict(x), strict=True):
-            assert np.isfinite(a).all()
-            np.testing.assert_array_equal(a, b)
-        fantasies = Fantasies(loaded.objective, 0.0, 3, rng)
-        z = fantasies.features(x)
-        fantasies.condition(z[:, 0])
-        assert np.isfinite(fantasies.improvement(z)).all()
-
-
 def test_the_preprint_is_followed_to_the_letter():
     rng = np.random.default_rng(0)
     phi, y, alpha, beta = rng.standard_normal((7, 4)), rng.standard_normal(7), 0.7, 1.9
@@ -202,8 +145,3 @@ def test_the_preprint_is_followed_to_the_letter():
         found.rotation @ np.diag(variance[0]) @ found.rotation.T, np.linalg.inv(k)
     )
     assert preprint.noise(np.array([alpha]), np.array([beta])) == pytest.approx(alpha**2)  # (5)
-
-
-def test_a_key_of_another_section_cannot_be_changed_in_vain() -> None:
-    with pytest.raises(ValueError, match="activation"):
-        SurrogateSettings(kind="adaptive_basis").model_copy(update={"activation": "relu"})

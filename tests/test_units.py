@@ -33,18 +33,8 @@ def decades(x: float, y: float) -> float:
     return math.exp(20 * (x - 0.3) ** 2 + 5 * y)
 
 
-@pytest.fixture
-def study() -> dngo.Session:
-    session = dngo.create("decades", SPACE, **QUICK_STUDY, **LOG)
-    for n in (10, 4, 1):
-        session.tell(points := session.ask(n), [decades(**p.parameters) for p in points])
-    session.table()
-    return session
-
-
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_its_picks_are_those_of_the_logarithm(direction: str) -> None:
-    given: dict[str, Any] = {**QUICK_STUDY, "direction": direction}
+def test_its_picks_are_those_of_the_logarithm() -> None:
+    given: dict[str, Any] = {**QUICK_STUDY, "direction": "maximize"}
     asked = []
     for name, more in (("log", LOG), ("linear", {})):
         session = dngo.create(name, SPACE, **given, **more)
@@ -58,7 +48,11 @@ def test_its_picks_are_those_of_the_logarithm(direction: str) -> None:
     assert asked[0] == asked[1]
 
 
-def test_what_is_expected_is_above_zero_and_gains_are_factors(study: dngo.Session, capsys) -> None:
+def test_what_is_expected_is_above_zero_and_gains_are_factors(capsys) -> None:
+    study = dngo.create("decades", SPACE, **QUICK_STUDY, **LOG)
+    for n in (8, 4, 1):
+        study.tell(points := study.ask(n), [decades(**p.parameters) for p in points])
+    study.table()
     at = [{"x": x, "y": y} for x in (0.0, 0.3, 1.0) for y in (0.0, 0.5, 1.0)]
     found = study.predict(at)
     assert (found["low"] > 0).all() and (found["low"] < found["mean"]).all()
@@ -70,8 +64,7 @@ def test_what_is_expected_is_above_zero_and_gains_are_factors(study: dngo.Sessio
     assert said["scale"] == "log" and said["record"]["expected"] >= 1 <= said["record"]["gained"]
     assert "a factor of" in study.report() and study.best().interval[0] > 0
     assert main(["best", "dngo-studies/decades"]) == 0 and "(95 %)" in capsys.readouterr().out
-    for t in (1, 2):
-        assert replay(study.path, t).verdict == "identical"
+    assert replay(study.path, 2).verdict == "identical"
 
 
 def test_a_promise_is_never_more_than_there_is() -> None:
@@ -96,7 +89,8 @@ def test_moments_lead_back_to_what_the_model_sees(sign: float, log: bool) -> Non
     )
 
 
-def test_what_is_not_above_zero_is_invalid_at_every_entrance(study: dngo.Session) -> None:
+def test_what_is_not_above_zero_is_invalid_at_every_entrance() -> None:
+    study = dngo.create("decades", SPACE, acquisition="random", **LOG)
     wanted = Reported({"small": None}, (), ["objective"])
     for value in (0, -3):
         said = {"objective": value, "constraints": {"small": True}}
@@ -113,7 +107,7 @@ def test_what_is_not_above_zero_is_invalid_at_every_entrance(study: dngo.Session
     study.tell(study.ask(1), 3.0)
     table = study.table()
     wrong = table[table["message"].str.contains("above 0")]
-    assert list(wrong["status"]) == ["invalid"] * 2 and (table["status"] == "ok").sum() == 17
+    assert list(wrong["status"]) == ["invalid"] * 2 and (table["status"] == "ok").sum() == 2
 
 
 @pytest.mark.parametrize(
@@ -135,8 +129,8 @@ def test_what_it_does_not_go_with_is_refused(more: dict[str, Any], said: str) ->
 def test_it_may_be_chosen_once_the_study_is_there() -> None:
     session = dngo.create("mine", SPACE, **QUICK_STUDY)
     points = session.ask(8)
-    session.tell(points, [decades(**p.parameters) - 1.5 for p in points])
-    assert (session.table()["objective"] <= 0).any() or True
+    session.tell(points, [decades(**p.parameters) - 10 for p in points])
+    assert (session.table()["objective"] <= 0).any()
     (point,) = session.ask(1)
     session.tell(point, 1.0)
     later = dngo.create("mine", SPACE, **QUICK_STUDY, **LOG)

@@ -106,6 +106,7 @@ def test_a_fit_at_the_end_of_a_range_is_of_use(kind: str, key: str, value: float
     assert np.isfinite(model.log_density(new, wave(new))[0]).all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("key", "value"), list(ends(ClassifierSettings)))
 def test_a_classifier_at_the_end_of_a_range_is_of_use(key: str, value: float) -> None:
     given = known_to(ClassifierSettings, LIMITS_QUICK | ALSO.get(key, {}) | {key: value})

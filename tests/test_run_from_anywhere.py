@@ -52,6 +52,12 @@ def answer(*words: str | Path, folder: Path, status: int = 0) -> str:
 LINES = ["x 0 1", "rate 1e-4 1 log", "n 1 64 log", "t -5 5", "kind a,null,1", "f 0.5 2"]
 
 
+def reported(path: Path, given: dict) -> dict:
+    """What the objective that was written says of a point."""
+    words = [sys.executable, path.with_name("objective.py")]
+    return json.loads(ran(words, input=json.dumps(given), check=True).stdout)
+
+
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_what_is_written_is_valid_and_runs(tmp_path: Path, direction: str) -> None:
     path = tmp_path / "deep" / "my.yaml"
@@ -62,10 +68,7 @@ def test_what_is_written_is_valid_and_runs(tmp_path: Path, direction: str) -> No
     assert list(config.space) == [line.split()[0] for line in LINES]
     assert config.objective.direction == direction
     (defaults,) = config.search_space.to_parameters(config.search_space.defaults())
-    done = ran(
-        [sys.executable, path.with_name("objective.py")], input=json.dumps(defaults), check=True
-    )
-    value = json.loads(done.stdout)["objective"]
+    value = reported(path, defaults)["objective"]
     assert value != 0
     assert (value > 0) == (direction == "minimize")
 
@@ -85,10 +88,7 @@ def test_nothing_is_ever_overwritten(tmp_path: Path) -> None:
     assert begin(path, {"objective": "{python} objective.py"}) == [path]
 
 
-def test_answers_that_make_no_study_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_answers_that_make_no_study_are_one_line(here: Path, capsys) -> None:
     for words, said in (
         (["x 1"], "is not NAME LOW HIGH"),
         (["x 1 0"], "answers: space.x"),
@@ -99,11 +99,12 @@ def test_answers_that_make_no_study_are_one_line(
         assert main(["init", "--parameter", *words]) == 1
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
 
 
 def test_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
-    lines = ["x 0 2", "what?", "kind a,b", "z 1 9 if kind=a", "", "heat <= 3", "heat < <", "ok", ""]
+    lines = ["x 0 2", "what?", "kind a,b", "z 1 9 if kind=a", "w 0 1 log", "x 0 3", ""]
+    lines += ["heat <= 3", "heat < <", "ok", ""]
     replies = iter(["mine", "maximize", *lines, "./run.sh {x}"])
     questions = []
 
@@ -119,79 +120,40 @@ def test_it_asks_for_what_is_not_given(tmp_path: Path) -> None:
     assert {n: str(t) for n, t in config.reported.items()} == {"heat": "<= 3", "ok": "None"}
     assert "x: a whole number from 0 to 2; x 0.0 2.0 is a real one" in questions[3]
     assert "'what?': is not NAME LOW HIGH" in questions[4]
-    assert "'heat < <': is not NAME <= BOUND" in questions[9]
-    begin(
-        tmp_path / "other.yaml",
-        dict(study="a", direction="minimize", parameters=LINES, objective="a"),
-        prompt,
-    )
-    assert len(questions) == 12, "what is given is not asked for"
+    assert "log: true needs values above zero" in questions[7]
+    assert "x: this name is given twice" in questions[8]
+    assert "'heat < <': is not NAME <= BOUND" in questions[11]
+    given = {"study": "a", "direction": "minimize", "parameters": LINES, "objective": "a"}
+    begin(tmp_path / "other.yaml", given, prompt)
+    assert len(questions) == 14, "what is given is not asked for"
 
 
-def test_a_parameter_that_no_study_can_have_is_asked_for_again(tmp_path: Path) -> None:
-    questions = []
-
-    def prompt(question: str, **options: object) -> str:
-        questions.append(question)
-        return replies.pop(0)
-
-    replies = ["mine", "minimize", "x 0 1 log", "x 1 2 log", "x 0 3", "", "", "./run.sh"]
-    begin(tmp_path / "my.yaml", {}, prompt)
-    assert "log: true needs values above zero" in questions[3]
-    assert "x: this name is given twice" in questions[5]
-    assert load([tmp_path / "my.yaml"]).space["x"].log
-
-
-def test_an_end_of_input_writes_nothing_and_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_end_of_input_writes_nothing_and_is_one_line(here: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("mine\n"))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert main(["init"]) == 1
     error = capsys.readouterr().err.strip().splitlines()
     assert error[-1] == "init: the input ended before the last question; nothing was written"
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
 
 
 def test_conditions_and_constraints_are_written_and_run(tmp_path: Path, capsys) -> None:
     path = tmp_path / "my.yaml"
-    words = [
-        "--parameter",
-        "kind 1,2",
-        "--parameter",
-        "m 0 1 if kind=2",
-        "--parameter",
-        "t 300 500",
-    ]
+    words = [w for p in ("kind 1,2", "m 0 1 if kind=2", "t 300 500") for w in ("--parameter", p)]
     held = ["--constraint", "heat >= 0.5", "--constraint", "ok"]
     assert main(["init", str(path), *words, *held, "--yes"]) == 0
-    assert (
-        "t: a whole number from 300 to 500; t 300.0 500.0 is a real one" in capsys.readouterr().out
-    )
+    said = "t: a whole number from 300 to 500; t 300.0 500.0 is a real one"
+    assert said in capsys.readouterr().out
     config = load([path])
     assert config.space["m"].active_if == {"kind": ["2"]}
     for given in ({"kind": "1", "t": 400}, {"kind": "2", "t": 400, "m": 0.5}):
-        done = ran(
-            [sys.executable, path.with_name("objective.py")], input=json.dumps(given), check=True
-        )
-        assert json.loads(done.stdout)["constraints"] == {"heat": 0.5, "ok": True}
+        assert reported(path, given)["constraints"] == {"heat": 0.5, "ok": True}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "x",
-        "x 1",
-        "x a b",
-        "x 0 1 2",
-        "x 0 1 linear",
-        "x a",
-        "x 0 if kind=a",
-        "x 0 1 if kind",
-        "n 1_0 20",
-    ],
-)
+LINES_OF_NONE = ["x", "x 1", "x a b", "x 0 1 2", "x 0 1 linear", "x 0 if kind=a", "n 1_0 20"]
+
+
+@pytest.mark.parametrize("line", [*LINES_OF_NONE, "x 0 1 if kind"])
 def test_a_parameter_that_is_none_is_one_line(line: str) -> None:
     said = "'kind' is not OTHER=VALUE" if line.endswith("kind") else "is not NAME LOW HIGH"
     with pytest.raises(UserError, match=said):
@@ -291,17 +253,3 @@ def test_profiles_are_found_here_beside_the_configuration_and_in_the_package(
         [sys.executable, "-c", f"{code}; print('snakemake' in sys.modules)"], text=True
     )
     assert answered == "False\n"
-
-
-def test_bash_completes_commands_and_options() -> None:
-    script = 'eval "$1"; COMP_WORDS=(dngo st); COMP_CWORD=1; _shtab_dngo; echo "${COMPREPLY[@]}"'
-    text = ran([sys.executable, "-m", "dngo", "--print-completion", "bash"], check=True).stdout
-    found = ran(["bash", "-c", script, "bash", text])
-    assert "status" in found.stdout.split(), found.stderr
-
-
-def test_help_leads_from_an_empty_folder_to_a_result(capsys: pytest.CaptureFixture) -> None:
-    assert main([]) == 2
-    shown = capsys.readouterr().out
-    steps = [shown.index(f"  dngo {name} ") for name in ("init", "check", "run", "report")]
-    assert steps == sorted(steps)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
+import pyarrow.parquet as pq
 import pytest
 from test_archive import append, config, surrogate  # noqa: F401
 
@@ -20,9 +20,7 @@ from dngo.commands.common import finite
 from dngo.config import Config
 from dngo.errors import UserError
 from dngo.exchange import export
-from dngo.exchange import fork as fork_module
 from dngo.exchange.fork import fork
-from dngo.exchange.incoming import Evaluation
 from dngo.storage import hdf5
 from dngo.study import Study
 
@@ -122,7 +120,17 @@ def test_a_flat_table_is_the_same_in_slices_of_any_size(
     rows = audit_all(path)
     assert main(["audit", str(path), "--all"]) == 0
     table = capsys.readouterr().out
+    export(path, tmp_path / "whole.parquet", "parquet")
     monkeypatch.setattr("dngo.archive.flat.ROWS", 4)
+    monkeypatch.setattr("dngo.exchange.fork.ROWS", 1)
+    export(path, tmp_path / "parts.parquet", "parquet")
+    whole, parts = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    assert whole.equals(parts) and whole.num_rows == len(rows)
+    study = Study(config.model_copy(update={"study": "forked", "results": str(tmp_path)}))
+    fork(study, path)
+    assert [row["parameter_x"] for row in audit_all(study.archive)] == [
+        row["parameter_x"] for row in rows if row["status"] not in ("lost", "withdrawn")
+    ]
     assert repr(audit_all(path)) == repr(rows)  # NaN as well
     assert main(["audit", str(path), "--all"]) == 0 and capsys.readouterr().out == table
     assert main(["audit", str(path), "--all", "--json"]) == 0
@@ -174,42 +182,3 @@ def test_a_table_is_imported_in_parts_or_not_at_all(
         assert (environment["rows"], environment["skipped"]) == (8, 0)
         found.append(audit_all(path))
     assert repr(found[0]) == repr(found[1])
-
-
-def test_exports_and_forks_take_some_rows_at_a_time(
-    tmp_path: Path,
-    config: Config,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And have the same rows, whatever a slice of them holds."""
-    import pyarrow.parquet as parquet
-
-    path = tmp_path / "archive.h5"
-    for t in range(3):
-        append(path, config, t)
-    rows = audit_all(path)
-    tables = []
-    for size in (1000, 4):
-        monkeypatch.setattr("dngo.archive.flat.ROWS", size)
-        export(path, tmp_path / f"{size}.parquet", "parquet")
-        file = parquet.ParquetFile(tmp_path / f"{size}.parquet")
-        assert file.num_row_groups == -(-len(rows) // size)
-        tables.append(file.read())
-    assert tables[0].equals(tables[1]) and tables[0].num_rows == len(rows)
-    monkeypatch.setattr("dngo.exchange.fork.ROWS", 1)
-    study = Study(config.model_copy(update={"study": "forked", "results": str(tmp_path)}))
-    most = []
-    parts = fork_module._Forked.parts
-
-    def counted(self: fork_module._Forked) -> Iterator[list[Evaluation]]:
-        for found in parts(self):
-            most.append(len(found))
-            yield found
-
-    monkeypatch.setattr(fork_module._Forked, "parts", counted)
-    found = fork(study, path)
-    assert len(most) == 3 and sum(most) == len(rows) - len(found.skipped)
-    assert [row["parameter_x"] for row in audit_all(study.archive)] == [
-        row["parameter_x"] for row in rows if row["status"] not in ("lost", "withdrawn")
-    ]
-    assert archive.verify(study.archive) == []

@@ -10,6 +10,8 @@ from running import ran
 
 from dngo.cli import main
 
+pytestmark = pytest.mark.usefixtures("here")
+
 CONFIG = """
 study: mine
 objective: {{callable: "{callable}"}}
@@ -34,9 +36,8 @@ def write(folder: Path, callable: str = "mine:f", **files: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_beside_a_function_breaks_no_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     write(tmp_path, **{name: BROKEN})
     assert main(["check", "--run"]) == 0
     told = capsys.readouterr().out
@@ -53,9 +54,8 @@ def test_the_command_without_its_script_starts_all_the_same(tmp_path: Path, name
 
 @pytest.mark.parametrize("name", ["json", "types", "dngo", "platform"])
 def test_a_function_in_a_file_with_such_a_name_is_refused_by_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     write(tmp_path, f"{name}:f", **{name: "def f(x):\n    return x\n"})
     assert main(["check"]) == 1
     told = capsys.readouterr().err
@@ -64,10 +64,9 @@ def test_a_function_in_a_file_with_such_a_name_is_refused_by_the_file(
 
 
 def test_the_files_of_the_folder_come_before_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As where Python runs a script: `test` is a package of Python's own, `yaml` one that is installed."""
-    monkeypatch.chdir(tmp_path)
     write(
         tmp_path,
         "test:f",
@@ -79,9 +78,8 @@ def test_the_files_of_the_folder_come_before_packages(
 
 
 def test_what_a_file_hides_is_named_where_an_import_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     mine = "from json import mine\nfrom numpy import array\n"
     write(tmp_path, mine=mine, json="mine = 1\n", numpy="")
     assert main(["check"]) == 1
@@ -92,10 +90,7 @@ def test_what_a_file_hides_is_named_where_an_import_fails(
     assert "numpy.py there hides the package numpy" in capsys.readouterr().err
 
 
-def test_a_script_is_parsed_whatever_lies_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_script_is_parsed_whatever_lies_beside_it(tmp_path: Path) -> None:
     write(tmp_path, types=BROKEN, ast=BROKEN)
     text = CONFIG.replace('callable: "{callable}"', "command: [python, {words}]")
     for words in "mine.py", "-m, mine":

@@ -270,21 +270,22 @@ class Heated(Toy):
             advance(study, t)
 
 
-def test_a_trial_shows_the_number(tmp_path: Path, capsys) -> None:
-    study = Heated(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
-    page = _printed(capsys, ["check", str(study.folder / "config.yaml"), "--run"])
-    assert re.search(r"heat +4\d\d.*: (satisfied|violated)", page)
+def bounds_in_turn(folder: Path, *given: tuple[str, int], **how: Any) -> Path:
+    """The archive of a study whose bound is another one from so many evaluations on."""
 
-
-def test_an_audit_counts_by_the_bound_of_its_batch(tmp_path: Path) -> None:
     def f(x: float) -> dict[str, float]:
         return {"objective": x, "heat": x}
 
-    for bound, evaluations in (("<= -1", 4), ("<= 2", 8)):
-        how: Any = {"batch_size": 4, "acquisition": "random", "folder": tmp_path}
-        study = create("s", {"x": (0, 1)}, constraints={"heat": bound}, **how)
+    for bound, evaluations in given:
+        more: Any = {"constraints": {"heat": bound}, "batch_size": 4, "folder": folder, **how}
+        study = create("s", {"x": (0, 1)}, **more)
         study.optimize(f, evaluations, workers=0, progress=False)
-    found = audit(study.path, "1-0")
+    return study.path
+
+
+def test_an_audit_counts_by_the_bound_of_its_batch(tmp_path: Path) -> None:
+    path = bounds_in_turn(tmp_path, ("<= -1", 4), ("<= 2", 8), acquisition="random")
+    found = audit(path, "1-0")
     assert found["proposed"]["training_ok"] == 4
     assert {point["status"] for point in found["nearest_before"]} == {"ok"}
     found["outcome"]["standardised_residual"] = 0.5
@@ -292,15 +293,9 @@ def test_an_audit_counts_by_the_bound_of_its_batch(tmp_path: Path) -> None:
 
 
 def test_a_prediction_is_judged_by_the_bound_that_it_was_made_for(tmp_path: Path) -> None:
-    def f(x: float) -> dict[str, float]:
-        return {"objective": x, "heat": x}
-
-    for bound, evaluations in (("<= 2", 12), ("<= -1", 16)):
-        how: Any = {**QUICK_STUDY, "batch_size": 4, "folder": tmp_path}
-        study = create("s", {"x": (0, 1)}, constraints={"heat": bound}, **how)
-        study.optimize(f, evaluations, workers=0, progress=False)
-    view = View.of(study.path)
-    one = expected_constraints(study.path, view.table)["heat"]
+    path = bounds_in_turn(tmp_path, ("<= 2", 8), ("<= -1", 12), design={"size": 4}, **QUICK_STUDY)
+    view = View.of(path)
+    one = expected_constraints(path, view.table)["heat"]
     assert not view.ok.any() and one.brier < 0.01
     # A prediction below 0 of a number that never is: its interval ends there, as the caption says.
     vars(view)["expected_constraints"] = {"heat": replace(one, mean=one.mean - 9.0)}
@@ -372,18 +367,6 @@ def _printed(capsys, command: list[str]) -> str:
     capsys.readouterr()
     assert main(command) == 0
     return capsys.readouterr().out
-
-
-def test_around_a_lone_feasible_point_there_are_steps_of_every_size() -> None:
-    v = points(SQUARE, 12)
-    number = np.hypot(v[:, 0] - 0.97, v[:, 1] - 0.95)
-    nearest, bound = int(np.argmin(number)), float(np.sort(number)[:2].mean())
-    found = batch_of(fitted(v, number, Threshold("<=", bound)), v, number, bound)
-    near = np.array([stage == "trust_regions" for stage in found.stage])
-    assert near.sum() >= 2
-    size = np.abs(found.v[near] - v[nearest]).max(axis=1)
-    assert size.max() <= current().regions.largest
-    assert size.max() > 2 * size.min()
 
 
 def test_no_number_drowns_the_others_before_the_first_feasible_point() -> None:

@@ -181,15 +181,13 @@ def test_no_mistake_costs_more_than_one_evaluation_a_slot_and_the_study_goes_on(
 
 def test_twenty_alike_stop_a_run_and_each_run_goes_on(mine: Mine) -> None:
     mine.options["design"] = mine.options["points_per_job"] = 30
-    mine.write(
-        **{"objective.py": "import os; raise SystemExit('diverged at ' + os.environ['DNGO_ID'])"}
-    )
+    code = "import os; raise SystemExit('diverged at ' + os.environ['DNGO_ID'])"
+    mine.write(**{"objective.py": code})
     study = mine.study
     study.begin()
     study.propose(0, None, study.folder / "proposals.json")
-    with pytest.raises(
-        Halted, match="the last 20 evaluations all ended in the same way: failed: exit status 1"
-    ):
+    said = "the last 20 evaluations all ended in the same way: failed: exit status 1"
+    with pytest.raises(Halted, match=said):
         ends(study)
     assert mine.outcomes == ["failed"] * 20
     with pytest.raises(Halted):  # nor does another job start anything
@@ -198,9 +196,8 @@ def test_twenty_alike_stop_a_run_and_each_run_goes_on(mine: Mine) -> None:
     study.begin()
     ends(study)
     assert mine.outcomes == ["failed"] * 30
-    with pytest.raises(
-        Halted, match="all 30 evaluations of the design failed, like this: failed: exit"
-    ):
+    said = "all 30 evaluations of the design failed, like this: failed: exit"
+    with pytest.raises(Halted, match=said):
         study.merge(0, study.folder / "receipt.json")
     table = read_table(study.archive)
     assert len(table) == 30 and (table.status == "failed").all(), "what has ended is in the archive"
@@ -209,38 +206,34 @@ def test_twenty_alike_stop_a_run_and_each_run_goes_on(mine: Mine) -> None:
     study.merge(0, study.folder / "receipt.json")  # and that it is there is no reason to stop
 
 
-def test_a_space_in_which_most_points_fail_needs_one_key(mine: Mine) -> None:
-    mine.options |= {"design": 30, "points_per_job": 30, "more": "stop: {failures: 0}"}
-    mine.write(**{"objective.py": "raise KeyError('diverged')"})
-    study = mine.study
-    study.begin()
-    advance(study, 0)
-    assert len(read_table(study.archive)) == 30
+# Failures in turns, of two ways, or between what runs: facts about the points.
+NOW_AND_THEN = GOOD.replace(
+    "p = json",
+    "os.environ['DNGO_ID'].endswith(('1', '4')) and sys.exit('a')\n"
+    "os.environ['DNGO_ID'].endswith(('2', '5')) and sys.exit('b')\np = json",
+)
 
 
-def test_what_fails_now_and_then_stops_nothing(mine: Mine) -> None:
-    """Failures in turns, of two ways, or between what runs: facts about the points."""
-    mine.options |= {"design": 30, "points_per_job": 30, "more": "stop: {failures: 3}"}
-    code = GOOD.replace(
-        "p = json",
-        "os.environ['DNGO_ID'].endswith(('1', '4')) and sys.exit('a')\n"
-        "os.environ['DNGO_ID'].endswith(('2', '5')) and sys.exit('b')\np = json",
-    )
+@pytest.mark.parametrize(
+    ("failures", "code", "ended"),
+    [(0, "raise KeyError('diverged')", {"failed"}), (3, NOW_AND_THEN, {"failed", "ok"})],
+)
+def test_what_fails_now_and_then_or_with_one_key_stops_nothing(
+    mine: Mine, failures: int, code: str, ended: set[str]
+) -> None:
+    more = f"stop: {{failures: {failures}}}"
+    mine.options |= {"design": 30, "points_per_job": 30, "more": more}
     mine.write(**{"objective.py": code})
     study = mine.study
     study.begin()
     advance(study, 0)
-    assert set(read_table(study.archive).status) >= {"ok", "failed"}
+    found = read_table(study.archive).status
+    assert len(found) == 30 and set(found) >= ended
 
 
 def test_once_something_has_run_a_mistake_in_a_corner_stops_nothing(mine: Mine) -> None:
-    mine.write(
-        **{
-            "objective.py": GOOD.replace(
-                "p = json", "os.environ['DNGO_ID'] == '0-0' or os.environ['DNGO_NOTHING']\np = json"
-            )
-        }
-    )
+    line = "os.environ['DNGO_ID'] == '0-0' or os.environ['DNGO_NOTHING']\np = json"
+    mine.write(**{"objective.py": GOOD.replace("p = json", line)})
     study = mine.study
     study.begin()
     study.propose(0, None, study.folder / "proposals.json")

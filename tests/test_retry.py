@@ -49,9 +49,8 @@ def test_a_study_that_a_mistake_has_consumed_goes_on(mine: Mine) -> None:
     assert len(table) == 20 and verify(study.archive) == []
     assert (table.status[:10] == "failed").all() and np.isin(table.status[10:], RAN).all()
     assert len((mine.folder / "runs.txt").read_text().split()) == 10
-    assert read_repeated(study.archive) == {
-        f"{t}-{s}" for t, n in ((0, 8), (1, 2)) for s in range(n)
-    }
+    repeated = {f"{t}-{s}" for t, n in ((0, 8), (1, 2)) for s in range(n)}
+    assert read_repeated(study.archive) == repeated
     # The model learns from the last outcome of a point, and not from the repeated ones.
     known = derive.Basis(study.archive, study.config, 7, 7).known
     assert (known.status == "lost").sum() == 10 and (known.status == "failed").sum() == 0
@@ -61,13 +60,8 @@ def test_a_study_that_a_mistake_has_consumed_goes_on(mine: Mine) -> None:
 
 def test_a_retry_comes_first_in_the_next_batch_and_is_retried_if_it_fails_again(mine: Mine) -> None:
     mine.options |= {"iterations": 3, "more": "stop: {failures: 0}"}
-    mine.write(
-        **{
-            "objective.py": GOOD.replace(
-                "p = json", "os.environ['DNGO_ID'][-1] in '37' and sys.exit('no')\np = json"
-            )
-        }
-    )
+    line = "os.environ['DNGO_ID'][-1] in '37' and sys.exit('no')\np = json"
+    mine.write(**{"objective.py": GOOD.replace("p = json", line)})
     study = mine.study
     study.begin()
     study.propose(0, None, study.folder / "proposals.json")
@@ -76,10 +70,8 @@ def test_a_retry_comes_first_in_the_next_batch_and_is_retried_if_it_fails_again(
     study.merge(0, study.folder / "receipt.json")
     study.fit(1, study.folder / "surrogate.h5")
     batch = study.propose(1, study.folder / "surrogate.h5", study.folder / "proposals.json")
-    assert [(p.source, p.origin["repeats"]) for p in batch.proposals] == [
-        ("retry", "0-3"),
-        ("retry", "0-7"),
-    ]
+    repeated = [(p.source, p.origin["repeats"]) for p in batch.proposals]
+    assert repeated == [("retry", "0-3"), ("retry", "0-7")]
     mine.write(**{"objective.py": "raise SystemExit('no')"})
     ends(study, 1)
     study.merge(1, study.folder / "receipt.json")
@@ -91,9 +83,8 @@ def test_a_retry_comes_first_in_the_next_batch_and_is_retried_if_it_fails_again(
 def test_what_was_repeated_teaches_nothing_in_a_study_that_begins_with_it(
     tmp_path: Path, way: str
 ) -> None:
-    old = dngo.create(
-        "old", {"x": (0, 1)}, folder=tmp_path, design={"size": 3}, acquisition="random"
-    )
+    how = {"folder": tmp_path, "design": {"size": 3}, "acquisition": "random"}
+    old = dngo.create("old", {"x": (0, 1)}, **how)
     for point in old.ask():
         old.tell(point, **({"status": "failed"} if point.slot == 1 else {"objective": 2.0}))
     old.table()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from dataclasses import replace
@@ -24,8 +23,9 @@ from dngo.report.ranks import ranks, reached
 from dngo.study import Study
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("form", [".pdf", ".svg", ".png"])
+@pytest.mark.parametrize(
+    ("kind", "form"), [*((kind, ".svg") for kind in KINDS), ("course", ".pdf"), ("course", ".png")]
+)
 def test_a_figure_is_a_file_of_its_kind_and_the_same_each_time(
     small: Study, tmp_path: Path, kind: str, form: str
 ) -> None:
@@ -46,17 +46,6 @@ def test_a_figure_is_a_file_of_its_kind_and_the_same_each_time(
         assert f"{88 / 25.4 * 72:.2f}"[:5] in re.search(r'width="([\d.]+)pt"', first.decode())[1]
 
 
-def test_the_share_that_reached_a_value_counts_failures(small: Study) -> None:
-    view = View.of(small.archive)
-    figure = Figure()
-    KINDS["edf"](figure, [view], str, 3.0)
-    x, y = figure.axes[0].lines[0].get_data()
-    values = np.where(view.ok, view.table.objective, np.inf)
-    for value, share in zip(x, y, strict=True):
-        assert share == pytest.approx(np.mean(values <= value))
-    assert y[-1] == view.ok.mean() < 1
-
-
 def test_ranks_count_the_ok_evaluations_of_all_studies(small: Study, tmp_path: Path) -> None:
     other = synthetic.study(tmp_path, iterations=1, size=10, objective={"command": "false"})
     views = [View.of(small.archive), View.of(other.archive)]
@@ -74,16 +63,6 @@ def test_ranks_count_the_ok_evaluations_of_all_studies(small: Study, tmp_path: P
     assert drawn == ok.sum()  # the first parameter is always active
 
 
-def test_studies_with_no_parameter_in_common_have_no_ranks(small: Study, tmp_path: Path) -> None:
-    session = dngo.create("other", {"z": (0, 1)}, folder=tmp_path)
-    session.tell(session.ask(2), [1.0, 2.0])
-    views = [View.of(small.archive), session._view]
-    with pytest.raises(UserError, match="no parameter in common"):
-        write("ranks", views, tmp_path / "x.pdf")
-    keys = [each.key for each in all_compared(list(zip("ab", views, strict=True)))]
-    assert keys == ["comparison", "edf"]
-
-
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_the_shares_of_a_page_are_those_of_a_paper(small: Study, direction: str) -> None:
     view = replace(View.of(small.archive), direction=direction)
@@ -97,15 +76,6 @@ def test_the_shares_of_a_page_are_those_of_a_paper(small: Study, direction: str)
     assert (figure.layout.xaxis.autorange == "reversed") == (direction == "maximize")
 
 
-def test_the_course_is_that_of_the_best_so_far(small: Study, tmp_path: Path) -> None:
-    other = synthetic.study(tmp_path, iterations=1, size=10, objective={"command": "false"})
-    figure = Figure()
-    KINDS["course"](figure, [View.of(small.archive), View.of(other.archive)], str, 3.0)
-    for line, study in zip(figure.axes[0].lines, (small, other), strict=True):
-        view = View.of(study.archive)
-        np.testing.assert_array_equal(line.get_ydata(), view.best_so_far)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -116,23 +86,21 @@ def test_the_course_is_that_of_the_best_so_far(small: Study, tmp_path: Path) -> 
         ),
         (["course", "--output", "x.pdf", "--label", "rate"], "must be NAME=VALUE"),
         (["course", "--output", "x.pdf", "--width", "0"], "--width: 0 mm is not between"),
+        (["ranks", "OTHER", "--output", "x.pdf"], "no parameter in common"),
     ],
 )
 def test_a_mistake_is_one_line(
     small: Study, tmp_path: Path, monkeypatch, capsys, words: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    other = dngo.create("other", {"z": (0, 1)}, folder=tmp_path)
+    other.tell(other.ask(2), [1.0, 2.0])
+    other.table()
+    words = [str(other.path) if word == "OTHER" else word for word in words]
     assert main(["figure", words[0], str(small.archive), *words[1:]]) == 1
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 1 and said in told[0]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_command_writes_one_new_file(small: Study, tmp_path: Path, capsys) -> None:
-    output = tmp_path / "course.pdf"
-    words = ["figure", "course", str(small.archive), "--output", str(output)]
-    assert main(words) == 0 and capsys.readouterr().out == f"{output}: written\n"
-    assert main(words) == 1 and "is there already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_the_labels_of_a_study_stand_at_the_axes(small: Study, tmp_path: Path) -> None:
@@ -157,13 +125,3 @@ def test_a_label_of_nothing_is_refused() -> None:
     plain = validate(document)
     # What a study looks like is no part of what it is, and archives of before have no such key.
     assert labelled.identity() == plain.identity() and "labels" not in plain.stored()
-
-
-def test_labels_that_are_written_after_the_last_batch_count(
-    small: Study, tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    document = json.loads(small.config.resolved()) | {"labels": {"objective": "Delay (ms)"}}
-    Path("my.yaml").write_text(json.dumps(document))  # which is YAML, too
-    assert main(["figure", "edf", "my.yaml", "--output", "x.svg"]) == 0
-    assert "Delay (ms), or less" in Path("x.svg").read_text()

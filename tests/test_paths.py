@@ -158,22 +158,6 @@ def test_no_file_is_written_where_a_variable_stands(home: Path, words: list[str]
         assert main(words) == 0 and Path("$HOME/x").exists()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["export", str(ARCHIVE), "--format", "csv", "--output=~/made"],
-        ["export", "~/old.h5", "--format", "ro-crate", "--output=~/made"],
-        ["init", "~/made", "--yes"],
-        ["compare", "~/old.h5", str(ARCHIVE), "--html=~/made"],
-    ],
-)
-def test_no_command_makes_a_folder_called_so(home: Path, words: list[str]) -> None:
-    shutil.copy(ARCHIVE, home / "old.h5")
-    assert main(words) == 0
-    assert (home / "made").exists()
-    assert os.listdir() == []
-
-
 def test_a_study_in_the_home_folder_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = Mine(home.parent / "here")
     mine.options["more"] = "results: ~/studies"

@@ -20,7 +20,6 @@ from pathlib import Path
 from fuzzing.archive import archive
 from fuzzing.configuration import configuration
 from fuzzing.corruption import corruption
-from fuzzing.document import document
 from fuzzing.guard import warm
 from fuzzing.helpers import helpers
 
@@ -29,7 +28,6 @@ TARGETS = {
     "corruption": corruption,
     "helpers": helpers,
     "configuration": configuration,
-    "document": document,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from dngo.errors import UserError
 from dngo.study.batches import copy
 
-SECONDS = float(os.environ.get("DNGO_FUZZ_SECONDS", "4"))
+SECONDS = float(os.environ.get("DNGO_FUZZ_SECONDS", "3"))
 SEED = int(os.environ.get("DNGO_FUZZ_SEED", "0"))
 
 

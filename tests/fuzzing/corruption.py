@@ -33,24 +33,7 @@ def corrupt(file: h5py.File, rng: random.Random) -> str:
     group, name = file[rng.choice(groups)], rng.choice([n for n in datasets if file[n].size])
     data = file[name]
     kind = rng.choice(CORRUPTIONS)
-    if kind == "value":
-        index = tuple(rng.randrange(n) for n in data.shape)
-        value = data[index]
-        if isinstance(value, bytes):
-            data[index] = value + b"x"
-        elif data.dtype.kind == "f":
-            data[index] = 1.0 if np.isnan(value) else np.nextafter(value, rng.choice([-9e9, 9e9]))
-        else:
-            data[index] = value ^ 1
-    elif kind == "attribute":
-        attributes, name = attribute_of(file, rng)
-        value = attributes[name]
-        if isinstance(value, str):
-            place = rng.randrange(len(value) + 1)
-            attributes[name] = value[:place] + rng.choice("x0 ") + value[place:]
-        else:
-            attributes[name] = np.nan_to_num(value) + 1 if np.size(value) else np.array([1])
-    elif kind == "lost attribute":
+    if kind == "lost attribute":
         attributes, name = attribute_of(file, rng)
         del attributes[name]
     elif kind == "lost dataset":
@@ -65,13 +48,6 @@ def corrupt(file: h5py.File, rng: random.Random) -> str:
     elif kind == "added dataset":
         group["more"] = rng.choice([np.zeros(3), np.zeros(20), "text"])
         name = group.name
-    elif kind == "added group":
-        names = ["more", "objective", "surrogate", "constraints", "diagnostics", "cost"]
-        group.create_group(rng.choice([n for n in names if n not in group]))
-        name = group.name
-    elif kind == "comment":
-        name = rng.choice([*groups, *datasets])
-        h5py.h5o.set_comment(file[name].id, b"a note")
     elif kind == "added link":
         group["more"] = rng.choice(
             [h5py.SoftLink("/proposals"), h5py.ExternalLink("a.h5", "/"), file["outcomes"]]
@@ -93,12 +69,9 @@ def corrupt(file: h5py.File, rng: random.Random) -> str:
         if np.array_equal(first, second) or str(first) == str(second):
             return corrupt(file, rng)
         data[a], data[b] = second, first
-    elif kind == "row added":
+    elif kind == "rows":
         name = rng.choice([n for n in datasets if file[n].maxshape[:1] == (None,)])
-        file[name].resize(len(file[name]) + 1, axis=0)
-    elif kind == "row lost":
-        name = rng.choice([n for n in datasets if file[n].maxshape[:1] == (None,)])
-        file[name].resize(len(file[name]) - 1, axis=0)
+        file[name].resize(len(file[name]) + rng.choice([1, -1]), axis=0)
     elif kind == "iteration added":
         last = int(file.attrs["iterations"])
         file.copy("iterations/0", file["iterations"], str(last + rng.choice([0, 1])))
@@ -119,9 +92,9 @@ def _same(a: h5py.Dataset, b: h5py.Dataset) -> bool:
     return np.array_equal(a[()], b[()], equal_nan=a.dtype.kind == "f")
 
 
+# Altered values, comments and added groups are tried one by one in test_archive.py and test_archive_safety.py.
 CORRUPTIONS = [
-    *("value", "attribute", "lost attribute", "lost dataset", "lost group"),
-    *("added attribute", "added dataset", "added group", "added link", "comment", "renamed"),
-    *("swapped", "rows swapped", "row added", "row lost"),
-    *("iteration added", "statuses renamed"),
+    *("lost attribute", "lost dataset", "lost group", "added attribute", "added dataset"),
+    *("added link", "renamed", "swapped", "rows swapped", "rows", "iteration added"),
+    "statuses renamed",
 ]

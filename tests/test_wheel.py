@@ -51,6 +51,7 @@ def test_the_wheel_has_every_file_of_the_workflow(wheel: Path) -> None:
     assert {n for n in names if ".dist-info/" not in n} == expected
 
 
+@pytest.mark.full
 def test_from_an_empty_folder_to_a_result_through_a_kill(python: Path, tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
 

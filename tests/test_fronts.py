@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from dngo.thresholds import Reported
 from dngo.units import Units
 
 TWO = {"cost": {"direction": "minimize"}, "yield": {"direction": "maximize"}}
+LOG = {"cost": {"direction": "minimize", "scale": "log"}, "yield": {"direction": "maximize"}}
 SMALL_SPACE = {name: {"type": "float", "low": 0, "high": 1} for name in ("x", "y", "z")}
 
 
@@ -71,17 +73,11 @@ def verdicts(archive: Path) -> set[str]:
 # ---- what is said, and what is reported ---------------------------------------------------------
 
 
-def test_one_objective_is_configured_as_ever() -> None:
-    plain = validate(document(objectives=None))
-    assert "objectives" not in plain.stored() and "hypervolume_gain" not in plain.resolved()
-    assert "objectives" not in plain.identity() and not plain.has_several
-    assert plain.direction == "minimize"
-
-
 def test_several_are_an_identity_whatever_their_order() -> None:
     config = validate(document())
     turned = validate(document(objectives=dict(reversed(TWO.items()))))
-    assert config.identity() == turned.identity()
+    # A scale may be chosen later as well.
+    assert config.identity() == turned.identity() == validate(document(objectives=LOG)).identity()
     assert config.identity()["objectives"] == {"cost": "minimize", "yield": "maximize"}
     assert validate(json.loads(config.resolved())) == config
     assert config.reported.objectives == ("cost", "yield")
@@ -111,6 +107,9 @@ def test_several_are_an_identity_whatever_their_order() -> None:
         ({"objectives": {"x": {}, "y1": {}}}, "objectives.x: is also the name of a parameter"),
         ({"objectives": {"heat": {}, "o": {}}, "constraints": ["heat"]}, "objectives.heat: is also the name of a constraint"),
         ({"objectives": {"objective": {}, "o": {}}}, "objectives.objective: is the name of a value in an outcome"),
+        ({"objective": {"command": "a", "scale": "log"}}, "has its own scale: cost: {scale: log}"),
+        ({"objectives": {**LOG, "cost": {"scale": "log", "reference": 0}}}, "objectives.cost.reference"),
+        ({"objectives": {"f": {"scale": "log"}}, "stop": {"distance": 1}}, "a gain is a factor"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> None:
@@ -128,15 +127,11 @@ def test_a_mistake_is_one_line(tmp_path: Path, changes: dict, message: str) -> N
         ({"objectives": {"cost": 1, "yield": 2}}, "ok", ""),
         ({"objectives": {"cost": 1}}, "invalid", "yield is missing"),
         ({"objectives": {"cost": 1, "yield": math.nan}}, "invalid", "the objective yield is nan"),
-        ({"objectives": {"cost": 1, "yield": None}}, "invalid", "the objective yield is nan"),
         ({"objectives": {"cost": 1, "yeild": 2, "yield": 2}}, "ok", "did you mean 'yield'?"),
         ({"objectives": {"cost": 1, "yield": "2"}}, "invalid", "objective yield must be a number"),
         ({"objectives": 3}, "invalid", 'report {"objectives": {cost: a number, yield: a number}}'),
         ({"objective": 3}, "invalid", "there are several objectives, but 3 has no names"),
-        ({"objective": [3, 4]}, "invalid", "there are several objectives, but [3, 4] has no names"),
         ({"cost": 1, "yield": 2}, "ok", ""),
-        ({"cost": 1, "yield": math.nan}, "invalid", "the objective yield is nan"),
-        ({"cost": 1}, "invalid", "yield is missing"),
         ({"cost": 1, "objectives": {"cost": 1, "yield": 2}}, "invalid", "'cost' is given twice"),
         ({}, "invalid", "there is no objective"),
     ],
@@ -145,21 +140,6 @@ def test_what_is_reported_is_judged(report: dict, status: str, message: str) -> 
     wanted = Reported({}, ["cost", "yield"])
     verdict = judge(json.dumps(report).encode(), "", wanted)
     assert (verdict.status, message in verdict.message) == (status, True), verdict.message
-    # Each of them that is known is kept, whatever became of the other.
-    given = {
-        **report,
-        **(report["objectives"] if isinstance(report.get("objectives"), dict) else {}),
-    }
-    known = {
-        n for n in wanted.objectives if isinstance(given.get(n), int) and "twice" not in message
-    }
-    assert set(verdict.fields.get("objectives", ())) == known
-    assert judge(None, "3.5", wanted).status == "invalid"
-
-
-def test_several_are_no_report_of_one_objective() -> None:
-    verdict = judge(b'{"objectives": {"a": 1}}', "", {})
-    assert verdict.status == "invalid" and 'report {"objective"' in verdict.message
 
 
 def test_a_noise_of_each_is_kept() -> None:
@@ -167,9 +147,11 @@ def test_a_noise_of_each_is_kept() -> None:
     verdict = judge(json.dumps(said).encode(), "", Reported({}, ["cost", "yield"]))
     assert verdict.fields["noises"] == {"yield": 0.5}
     said["noise"] = 0.5
-    assert (
-        "a mapping" in judge(json.dumps(said).encode(), "", Reported({}, ["cost", "yield"])).message
-    )
+    verdict = judge(json.dumps(said).encode(), "", Reported({}, ["cost", "yield"]))
+    assert "a mapping" in verdict.message
+    # Several are no report of one objective.
+    verdict = judge(b'{"objectives": {"a": 1}}', "", {})
+    assert verdict.status == "invalid" and 'report {"objective"' in verdict.message
 
 
 def test_a_new_study_is_written_with_several_objectives(tmp_path: Path, capsys) -> None:
@@ -185,21 +167,22 @@ def test_a_new_study_is_written_with_several_objectives(tmp_path: Path, capsys) 
 # ---- a study ------------------------------------------------------------------------------------
 
 
-def run(folder: Path, batches: int, **changes) -> dngo.api.Session:
+def run(folder: Path, batches: int, told=measured, **changes) -> dngo.api.Session:
     """A study by ask and tell: the design, and so many batches."""
     folder.mkdir(parents=True, exist_ok=True)
+    changes = {"constraints": {"heat": "<= 1.6"}, **changes}
     (folder / "config.yaml").write_text(json.dumps(document(**changes)))
     study = dngo.open(folder / "config.yaml")
     for _ in range(1 + batches):
         for point in study.ask():
-            study.tell(point, **measured(**point.parameters))
+            study.tell(point, **told(**point.parameters))
     study.table()  # what was told is merged when somebody looks
     return study
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> dngo.api.Session:
-    return run(tmp_path_factory.mktemp("two"), 2, constraints={"heat": "<= 1.6"})
+    return run(tmp_path_factory.mktemp("two"), 2)
 
 
 def test_the_front_is_what_nothing_betters(study: dngo.api.Session) -> None:
@@ -239,11 +222,8 @@ def test_the_archive_verifies_and_replays_to_the_bit(study: dngo.api.Session) ->
 def test_batches_enlarge_the_front_far_more_than_chance(study: dngo.api.Session) -> None:
     front = study._view.front
     assert front.volumes == sorted(front.volumes)
-    rng = np.random.default_rng(0)
-    others = [measured(*u) for u in rng.random((24, 3))]
-    values = [
-        [o["objectives"]["cost"], -o["objectives"]["yield"]] for o in others if "objectives" in o
-    ]
+    others = [measured(*u).get("objectives") for u in np.random.default_rng(0).random((24, 3))]
+    values = [[one["cost"], -one["yield"]] for one in others if one]
     assert front.hypervolume > 1.1 * hypervolume(np.array(values), front.least)
 
 
@@ -255,8 +235,14 @@ def test_an_altered_value_of_an_objective_is_found(study: dngo.api.Session, tmp_
     assert "digest" in verify(copy)[0]
 
 
-def test_the_front_is_shown_wherever_a_best_point_is(study: dngo.api.Session, capsys) -> None:
-    where = str(study.path.parent)
+def test_the_front_is_shown_wherever_a_best_point_is(
+    study: dngo.api.Session, tmp_path: Path, capsys
+) -> None:
+    where, page = str(study.path.parent), tmp_path / "report.html"
+    assert main(["report", where, "--html", str(page)]) == 0
+    for key in ("trade_off", "volume", "progress-cost", "slices-yield", "calibration-cost"):
+        assert f"figure-{key}" in page.read_text()
+    assert "Traceback" not in capsys.readouterr().err  # of a figure that could not be drawn
     for words, shown in (
         (["status", where], ["Front", "hypervolume", "knee"]),
         (["best", where], ["proposal", "knee", "cost"]),
@@ -291,20 +277,6 @@ def test_a_mistaken_preference_is_one_line(text: str, message: str) -> None:
         weights_of(text, {"cost": "minimize", "yield": "maximize"})
 
 
-def test_the_report_is_a_page_with_the_front(
-    study: dngo.api.Session, tmp_path: Path, capsys
-) -> None:
-    page = tmp_path / "report.html"
-    assert main(["report", str(study.path.parent), "--html", str(page)]) == 0
-    text = page.read_text()
-    for key in [
-        *("trade_off", "volume", "progress-cost", "slices-yield"),
-        *("calibration-cost", "feasibility"),
-    ]:
-        assert f"figure-{key}" in text
-    assert "Traceback" not in capsys.readouterr().err  # of a figure that could not be drawn
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet", "optuna"])
 def test_what_is_exported_is_imported_again(
     study: dngo.api.Session, tmp_path: Path, form: str
@@ -335,25 +307,35 @@ def test_a_fork_brings_all_objectives_along(study: dngo.api.Session, tmp_path: P
     assert main(["fork", str(study.path), "--config", str(config)]) == 1
 
 
-def test_a_reference_on_the_wrong_side_is_told(
-    study: dngo.api.Session, tmp_path: Path, capsys
-) -> None:
-    wrong = {**TWO, "cost": {"direction": "minimize", "reference": -7}}
-    config = tmp_path / "config.yaml"
-    config.write_text(json.dumps(document(objectives=wrong, constraints={"heat": "<= 1.6"})))
+@pytest.fixture
+def edited(study: dngo.api.Session, tmp_path: Path) -> Callable[..., Path]:
+    """The study under another configuration: a function that writes one."""
     (tmp_path / "results").symlink_to(study.path.parents[1])
+
+    def write(**changes) -> Path:
+        config = tmp_path / "config.yaml"
+        config.write_text(json.dumps(document(constraints={"heat": "<= 1.6"}, **changes)))
+        return config
+
+    return write
+
+
+def test_a_reference_may_be_wrong_and_a_direction_cannot_change(edited, capsys) -> None:
+    config = edited(objectives={**TWO, "cost": {"direction": "minimize", "reference": -7}})
     assert main(["check", str(config)]) == 0
     assert "Warning: objectives.cost.reference: no outcome is better" in capsys.readouterr().out
     assert dngo.open(config).front().shape[0] > 3
+    config = edited(objectives={**TWO, "cost": {"direction": "maximize"}})
+    assert main(["status", str(config)]) == 1
+    assert "objectives was" in capsys.readouterr().err
 
 
 def test_fronts_are_compared_from_one_reference(
     study: dngo.api.Session, tmp_path: Path, capsys
 ) -> None:
-    other = run(tmp_path, 0, constraints={"heat": "<= 1.6"})
-    assert (
-        main(["compare", str(study.path), str(other.path), "--html", str(tmp_path / "c.html")]) == 0
-    )
+    other = run(tmp_path, 0)
+    paths = [str(study.path), str(other.path)]
+    assert main(["compare", *paths, "--html", str(tmp_path / "c.html")]) == 0
     lines = capsys.readouterr().out.splitlines()
     (volumes,) = [line.split()[1:] for line in lines if line.startswith("  hypervolume  ")]
     (same,) = [line.split()[3:] for line in lines if "hypervolume after 12" in line]
@@ -368,23 +350,21 @@ def test_earlier_studies_teach_the_objectives_of_their_names(
     rows = table.status == "ok"
     learns = {
         "objectives": {"yield": "maximize", "cost": "minimize", "weight": "minimize"},
-        "constraints": {"heat": "<= 1.6"},
         "transfer": [str(study.path)],
         "design": {"size": 3},
         "batch_size": 2,
         "iterations": 1,
     }
-    (tmp_path / "config.yaml").write_text(json.dumps(document(study="later", **learns)))
+
+    def weighed(x: float, y: float, z: float) -> dict:
+        found = measured(x, y, z)
+        if "objectives" in found:
+            found["objectives"]["weight"] = z
+        return found
+
+    later = run(tmp_path, 1, weighed, study="later", **learns)
     assert main(["check", str(tmp_path / "config.yaml")]) == 0
     assert f"{rows.sum()} evaluations of two" in capsys.readouterr().out
-    later = dngo.open(tmp_path / "config.yaml")
-    for _ in range(2):
-        for point in later.ask():
-            found = measured(**point.parameters)
-            if "objectives" in found:
-                found["objectives"]["weight"] = point.parameters["z"]
-            later.tell(point, **found)
-    later.table()
     with h5py.File(later.path) as file:
         assert set(file["transfer/0/objectives"]) == {"cost", "yield"}
         np.testing.assert_array_equal(
@@ -413,18 +393,8 @@ def test_a_study_with_other_objectives_teaches_nothing(
         assert f"it knows cost, yield, but this study has other objectives: {names}" in said
 
 
-def test_objectives_cannot_change(study: dngo.api.Session, tmp_path: Path, capsys) -> None:
-    turned = {**TWO, "cost": {"direction": "maximize"}}
-    config = tmp_path / "config.yaml"
-    config.write_text(json.dumps(document(objectives=turned, constraints={"heat": "<= 1.6"})))
-    (tmp_path / "results").symlink_to(study.path.parents[1])
-    assert main(["status", str(config)]) == 1
-    assert "objectives was" in capsys.readouterr().err
-
-
 def test_a_study_ends_where_a_batch_adds_little(tmp_path: Path, capsys) -> None:
-    stop = {"hypervolume_gain": 10.0}
-    study = run(tmp_path, 0, constraints={"heat": "<= 1.6"}, stop=stop)
+    study = run(tmp_path, 0, stop={"hypervolume_gain": 10.0})
     assert study.ask() == []
     assert main(["status", str(tmp_path / "config.yaml")]) == 0
     assert "stop.hypervolume_gain is 10" in capsys.readouterr().out
@@ -482,12 +452,6 @@ def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_a_baseline_knows_a_front_too(tmp_path: Path) -> None:
-    study = run(tmp_path, 1, acquisition="sobol", constraints={"heat": "<= 1.6"})
-    assert len(study.front()) and not study.has_model
-    assert verdicts(study.path) == {"identical"}
-
-
 # ---- examples ----------------------------------------------------------------------------------
 
 
@@ -518,27 +482,27 @@ def truth(x: float, y: float, z: float) -> dict[str, float]:
     return {"cost": x + 0.1 * z, "yield": -high * (1 - math.sqrt(x / high))}
 
 
-def grown(folder: Path, batches: int, *, noisy: bool, **changes) -> dngo.api.Session:
+def grown(folder: Path, batches: int, *, noisy: bool) -> dngo.api.Session:
     """A study in which the first point seems to beat all others, by luck; then it is as it is."""
-    folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(json.dumps(document(**changes)))
-    noisy_study, seen, rng = dngo.open(folder / "config.yaml"), 0, np.random.default_rng(0)
-    for _ in range(1 + batches):
-        for point in noisy_study.ask():
-            found, luck = truth(**point.parameters), point.parameters == LUCK and not seen
-            if luck:
-                found, seen = {"cost": -0.3, "yield": 0.3}, 1
-            if noisy:
-                found = {n: value + 0.01 * rng.standard_normal() for n, value in found.items()}
-            noise = {"noise": dict.fromkeys(found, 0.5 if luck else 0.01)} if noisy else {}
-            noisy_study.tell(point, objectives=found, **noise)
-    noisy_study.table()
-    return noisy_study
+    seen: list[int] = []
+    rng = np.random.default_rng(0)
+
+    def told(**point: float) -> dict:
+        found, luck = truth(**point), point == LUCK and not seen
+        if luck:
+            found = {"cost": -0.3, "yield": 0.3}
+            seen.append(1)
+        if not noisy:
+            return {"objectives": found}
+        found = {n: value + 0.01 * rng.standard_normal() for n, value in found.items()}
+        return {"objectives": found, "noise": dict.fromkeys(found, 0.5 if luck else 0.01)}
+
+    return run(folder, batches, told, constraints=None)
 
 
 @pytest.fixture(scope="module")
 def noisy_study(tmp_path_factory: pytest.TempPathFactory) -> dngo.api.Session:
-    return grown(tmp_path_factory.mktemp("noisy") / "a", 2, noisy=True)
+    return grown(tmp_path_factory.mktemp("noisy"), 2, noisy=True)
 
 
 def test_a_lucky_outcome_does_not_stay_on_the_front(noisy_study: dngo.api.Session, capsys) -> None:
@@ -548,6 +512,8 @@ def test_a_lucky_outcome_does_not_stay_on_the_front(noisy_study: dngo.api.Sessio
     assert on_front(observed).sum() == 1
     front = View.of(noisy_study.path).front
     assert front.by == "model" and len(front.rows) > 5
+    # Evaluations of one point are one point of the front.
+    assert len(np.unique(table.v[front.rows], axis=0)) == len(front.rows)
     # What is stated is near the truth, and not what luck has said.
     for i, point in enumerate(View.of(noisy_study.path).space.to_parameters(table.v[front.rows])):
         assert front.objectives(i)["cost"] == pytest.approx(truth(**point)["cost"], abs=0.2)
@@ -568,21 +534,11 @@ def test_a_point_of_a_noisy_front_is_looked_at_again(noisy_study: dngo.api.Sessi
     assert verdicts(noisy_study.path) == {"identical"} and verify(noisy_study.path) == []
 
 
-def test_evaluations_of_one_point_are_one_point_of_the_front(noisy_study: dngo.api.Session) -> None:
-    front, v = View.of(noisy_study.path).front, read_table(noisy_study.path).v
-    assert len(np.unique(v[front.rows], axis=0)) == len(front.rows)
-
-
 def test_without_noise_the_front_is_of_outcomes(tmp_path: Path) -> None:
-    quiet = grown(tmp_path / "quiet", 1, noisy=False)
+    quiet = grown(tmp_path, 1, noisy=False)
     front = View.of(quiet.path).front
     assert front.by == "observed" and len(front.rows) == 1
     assert "replicate" not in set(quiet.table().source)
-
-
-def test_nothing_is_looked_at_again_where_replicates_are_off(tmp_path: Path) -> None:
-    off = grown(tmp_path / "off", 2, noisy=True, acquisition={"replicates": "never"})
-    assert "replicate" not in set(off.table().source)
 
 
 def test_an_objective_that_repeats_itself_is_found_out() -> None:
@@ -599,8 +555,9 @@ def test_an_objective_that_repeats_itself_is_found_out() -> None:
 # ---- Keys of a study with several objectives: targets, scales and baselines
 
 
-def test_a_study_ends_where_one_point_reaches_every_target(tmp_path: Path, capsys) -> None:
-    study = run(tmp_path / "a", 1, constraints={"heat": "<= 1.6"})
+def test_a_study_ends_where_one_point_reaches_every_target(
+    study: dngo.api.Session, edited, capsys
+) -> None:
     table = read_table(study.path)
     cost, gain = table.objectives["cost"], table.objectives["yield"]
     ok = table.status == "ok"
@@ -609,21 +566,18 @@ def test_a_study_ends_where_one_point_reaches_every_target(tmp_path: Path, capsy
     row = int(np.flatnonzero(ok)[3])
     reached = {"cost": float(cost[row]), "yield": float(gain[row])}
     for target, ends in ((best, False), (reached, True), ({"cost": best["cost"]}, True)):
-        path = tmp_path / "a" / "config.yaml"
-        changes = {"constraints": {"heat": "<= 1.6"}, "stop": {"target": target}}
-        path.write_text(json.dumps(document(**changes)))
-        assert main(["check", str(path)]) == 0
+        config = edited(stop={"target": target})
+        assert main(["check", str(config)]) == 0
         said = capsys.readouterr().out
         assert ("and stop.target is cost" in said) == ends, said
-    assert validate(json.loads(load([path]).resolved())) == load([path])
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "nsgaii", pytest.param("gp", marks=pytest.mark.full)])
+@pytest.mark.parametrize("sampler", ["tpe", pytest.param("gp", marks=pytest.mark.full)])
 def test_a_sampler_of_optuna_searches_for_a_front(tmp_path: Path, sampler: str) -> None:
     kind = {"kind": "optuna", "sampler": sampler}
-    study = run(tmp_path, 2, acquisition=kind, constraints={"heat": "<= 1.6"})
-    table = read_table(study.path)
-    assert len(table) == 24 and verify(study.path) == []
+    study = run(tmp_path, 2, acquisition=kind)
+    assert len(study.front()) and not study.has_model
+    assert len(read_table(study.path)) == 24 and verify(study.path) == []
     assert set(study.table().source[12:]) == {f"optuna:{sampler}"}
     assert verdicts(study.path) == {"identical"}
 
@@ -631,14 +585,8 @@ def test_a_sampler_of_optuna_searches_for_a_front(tmp_path: Path, sampler: str) 
 def test_evolution_comes_nearer_to_the_front_than_chance(tmp_path: Path) -> None:
     """NSGA-II hears each objective: its later points are better than its first ones."""
     kind = {"kind": "optuna", "sampler": "nsgaii"}
-    study = run(
-        tmp_path,
-        5,
-        acquisition=kind,
-        design={"size": 50},
-        batch_size=30,
-        constraints={"heat": "<= 1.6"},
-    )
+    study = run(tmp_path, 3, acquisition=kind, design={"size": 50}, batch_size=50)
+    assert verdicts(study.path) == {"identical"}
     table = read_table(study.path)
     values = table.outcomes({"cost": Units(1.0), "yield": Units(-1.0)})
     known = np.flatnonzero(np.isfinite(values).all(axis=1))
@@ -648,32 +596,18 @@ def test_evolution_comes_nearer_to_the_front_than_chance(tmp_path: Path) -> None
 
 # ---- a logarithmic scale ------------------------------------------------------------------------
 
-LOG = {"cost": {"direction": "minimize", "scale": "log"}, "yield": {"direction": "maximize"}}
 
+def keys_grown(folder: Path, as_logarithm: bool) -> dngo.api.Session:
+    """A study whose cost spans decades: it has a logarithmic scale, or is reported as a logarithm."""
 
-def spread(point: dict) -> dict:
-    """What `measured` says, with a cost above 0 that spans decades."""
-    found = measured(**point)
-    if "objectives" in found:
-        found["objectives"]["cost"] = math.exp(6 * found["objectives"]["cost"])
-    return found
+    def told(**point: float) -> dict:
+        found = measured(**point)
+        if "objectives" in found:
+            cost = math.exp(6 * found["objectives"]["cost"])
+            found["objectives"]["cost"] = float(np.log(cost)) if as_logarithm else cost
+        return found
 
-
-def keys_grown(folder: Path, as_logarithm: bool, **changes) -> dngo.api.Session:
-    """A study whose cost has a logarithmic scale, or is reported as a logarithm."""
-    folder.mkdir(parents=True)
-    aims = {"cost": {"direction": "minimize"}, "yield": LOG["yield"]} if as_logarithm else LOG
-    changes = {"objectives": aims, "constraints": {"heat": "<= 1.6"}, **changes}
-    (folder / "config.yaml").write_text(json.dumps(document(**changes)))
-    study = dngo.open(folder / "config.yaml")
-    for _ in range(3):
-        for point in study.ask():
-            said = spread(point.parameters)
-            if as_logarithm and "objectives" in said:
-                said["objectives"]["cost"] = float(np.log(said["objectives"]["cost"]))
-            study.tell(point, **said)
-    study.table()
-    return study
+    return run(folder, 1, told, objectives=TWO if as_logarithm else LOG)
 
 
 @pytest.fixture(scope="module")
@@ -684,7 +618,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[dngo.api.Session]:
 
 def test_its_picks_are_those_of_the_logarithm(both) -> None:
     one, other = (read_table(study.path).v for study in both)
-    assert one.tobytes() == other.tobytes() and len(one) == 24
+    assert one.tobytes() == other.tobytes() and len(one) == 18
 
 
 def test_its_front_is_in_its_own_units_and_its_volume_is_of_logarithms(both) -> None:
@@ -702,15 +636,15 @@ def test_it_is_replayed_shown_and_predicted_above_zero(both, capsys) -> None:
     assert (found["low_cost"] > 0).all() and (found["low_cost"] < found["mean_cost"]).all()
     table = study.table()
     known = table[table["mean_cost"].notna()]
-    assert len(known) == 12 and (known["mean_cost"] > 0).all()
+    assert len(known) == 6 and (known["mean_cost"] > 0).all()
     for command in ("status", "report", "best"):
         assert main([command, str(study.path.parent)]) == 0
-    assert main(["audit", str(study.path), "--proposal", "2-1"]) == 0
+    assert main(["audit", str(study.path), "--proposal", "1-1"]) == 0
     assert re.search(r"cost expected .* from .* to .* \(95 %\)", capsys.readouterr().out)
-    scores = {s.part: s for s in forward_scores(study.path, study.config) if s.iteration == 2}
-    others = {s.part: s for s in forward_scores(both[1].path, both[1].config) if s.iteration == 2}
+    scores = {s.part: s for s in forward_scores(study.path, study.config) if s.iteration == 1}
+    others = {s.part: s for s in forward_scores(both[1].path, both[1].config) if s.iteration == 1}
     np.testing.assert_allclose(scores["cost"].levels, others["cost"].levels)
-    ok = (table.status == "ok") & (table.iteration == 2)
+    ok = (table.status == "ok") & (table.iteration == 1)
     slope = -np.log(table.objective_cost[ok]).mean()
     assert scores["cost"].log_density == pytest.approx(others["cost"].log_density + slope)
 
@@ -723,28 +657,3 @@ def test_what_is_not_above_zero_is_invalid(tmp_path: Path) -> None:
     (row,) = study.table().itertuples()
     assert row.status == "invalid" and "objectives.cost.scale is log" in row.message
     assert row.objective_yield == -2.0
-
-
-def test_it_may_be_chosen_once_the_study_is_there(tmp_path: Path) -> None:
-    study = run(tmp_path, 1, constraints={"heat": "<= 1.6"})
-    assert "scale" not in study.config.resolved().split("objectives")[1].split("needs")[0]
-    changes = {"objectives": LOG, "constraints": {"heat": "<= 1.6"}}
-    (tmp_path / "config.yaml").write_text(json.dumps(document(**changes)))
-    later = dngo.open(tmp_path / "config.yaml")
-    for point in later.ask():
-        later.tell(point, **measured(**point.parameters))
-    later.table()
-    assert verdicts(later.path) == {"identical"} and len(later.front())
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"objective": {"command": "a", "scale": "log"}}, "has its own scale: cost: {scale: log}"),
-        ({"objectives": {**LOG, "cost": {"scale": "log", "reference": 0}}}, "objectives.cost.reference"),
-        ({"objectives": {"f": {"scale": "log"}}, "stop": {"distance": 1}}, "a gain is a factor"),
-    ],
-)  # fmt: skip
-def test_what_a_scale_does_not_go_with_is_one_line(changes: dict, message: str) -> None:
-    with pytest.raises(UserError, match=re.escape(message)):
-        validate(document(**changes))

@@ -51,42 +51,21 @@ def test_ways_to_report_progress(code: str, tmp_path: Path) -> None:
     assert all(s is not None and 0 <= s < 30 for s in seconds) and seconds == sorted(seconds)  # type: ignore[type-var]
 
 
-def test_the_placeholder_is_the_file(tmp_path: Path) -> None:
-    line = '{"step": 1, "objective": 2}'
-    words = ["bash", "-c", f"echo '{line}' > $1; echo 3", "bash", "{progress}"]
-    outcome = outcome_of(Objective(command=words), tmp_path)
-    assert (outcome.objective, curve(outcome)) == (3.0, [(1.0, 2.0)])
-
-
-def test_a_run_that_fails_keeps_its_curve(tmp_path: Path) -> None:
-    outcome = outcome_of(
-        python(f"{FILE} {LINES} f.close(); raise SystemExit('diverged')"), tmp_path
-    )
-    assert outcome.status == "failed" and len(outcome.curve) == 5
-
-
-def test_progress_alone_is_no_report(tmp_path: Path) -> None:
+def test_progress_alone_is_no_report_and_a_run_that_fails_keeps_it(tmp_path: Path) -> None:
     line = 'print(\'{"progress": {"step": 1, "objective": 2}}\')'
     outcome = outcome_of(python(line), tmp_path)
     assert outcome.status == "invalid" and "nothing was reported" in outcome.message
     # The result counts, wherever the last line of progress stands.
     assert outcome_of(python(f"print(7); {line}"), tmp_path).objective == 7
+    code = f"{FILE} {LINES} f.close(); raise SystemExit('diverged')"
+    outcome = outcome_of(python(code), tmp_path)
+    assert outcome.status == "failed" and len(outcome.curve) == 5
 
 
 def test_bad_lines_are_one_message_and_no_failure(tmp_path: Path) -> None:
-    bad = [
-        "no json",
-        "[1]",
-        '{"step": 1}',
-        '{"step": -1, "objective": 2}',
-        '{"step": "a", "objective": 2}',
-    ]
-    bad += [
-        '{"step": 1, "objective": "low"}',
-        '{"step": 1e999, "objective": 2}',
-        "\\x00\\xff",
-        "[" * 2000,
-    ]
+    wrong = ((-1, 2), ('"a"', 2), (1, '"low"'), ("1e999", 2))
+    bad = ["no json", "[1]", '{"step": 1}', "\\x00\\xff", "[" * 2000]
+    bad += [f'{{"step": {step}, "objective": {value}}}' for step, value in wrong]
     code = f"{FILE} f.write({chr(10).join(bad)!r} + chr(10)); {LINES} f.close(); print(0.1)"
     outcome = outcome_of(python(code), tmp_path)
     assert (outcome.status, len(outcome.curve)) == ("ok", 5)
@@ -129,16 +108,6 @@ def test_constraints_may_be_known_early() -> None:
     with pytest.raises(ValueError, match="'hot' is unknown"):
         judged(line, {})
     assert judged(line, {}, heeds=False).fields == {}
-
-
-def test_a_name_of_the_study_may_be_step() -> None:
-    bound = Threshold("<=", 5.0)
-    line = '{"step": 12, "objective": 1, "constraints": {"step": 7}}'
-    assert judged(line, {"step": bound}).fields["numbers"] == {"step": 7.0}
-    found = judged(
-        '{"step": 12, "objectives": {"size": 2, "step": 3}}', Reported({}, ["size", "step"])
-    )
-    assert (found.step, found.values) == (12.0, (2.0, 3.0))
 
 
 @pytest.mark.parametrize("line", ['"objectives": {"b": 2, "a": null}', '"b": 2, "a": NaN, "lr": 3'])
@@ -186,6 +155,14 @@ def test_a_partial_line_is_waited_for(tmp_path: Path) -> None:
     with path.open("ab") as stream:
         stream.write(b"end")
     assert (lines.new(), lines.new(ended=True), lines.new(ended=True)) == ([], [b"end"], [])
+    # A line without end is a bad one.
+    path = tmp_path / "endless"
+    progress = Progress(path, {})
+    for piece in [b"x" * (LONGEST - 1)] * 4 + [b'\n{"step": 1, "objective": 2}\n']:
+        with path.open("ab") as stream:
+            stream.write(piece)
+        found = progress.look()
+    assert found and progress.bad == 1
 
 
 def test_of_a_huge_file_no_more_than_its_end_is_read(tmp_path: Path) -> None:
@@ -198,18 +175,6 @@ def test_of_a_huge_file_no_more_than_its_end_is_read(tmp_path: Path) -> None:
     assert progress.look() and progress.lines.skipped
     assert [p[:2] for p in progress.curve.points] == [(1, 2)]
     assert len(progress.lines._held) <= MOST_BYTES
-
-
-def test_a_line_without_end_is_a_bad_one(tmp_path: Path) -> None:
-    path = tmp_path / "p"
-    progress = Progress(path, {})
-    for _ in range(4):
-        with path.open("ab") as stream:
-            stream.write(b"x" * (LONGEST - 1))
-        progress.look()
-    with path.open("ab") as stream:
-        stream.write(b'\n{"step": 1, "objective": 2}\n')
-    assert progress.look() and progress.bad == 1
 
 
 def test_what_is_printed_becomes_lines_of_the_file(tmp_path: Path) -> None:
@@ -268,7 +233,6 @@ def test_a_parameter_that_is_called_progress_is_the_parameter(tmp_path: Path) ->
 
 
 RUNS = {
-    "a counter that restarts": [float(1 + i % 5) for i in range(20)],
     "a counter that counts down": [float(20 - i) for i in range(20)],
     "the same step": [0.0] * 20,
     "four processes": [float(i // 4) for i in range(20)],

@@ -84,21 +84,15 @@ FEW = {"type": "float", "low": 0, "high": 1, "log": False, "step": None}
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(ranges(), st.integers(0, 2**32))
-@example(FEW | {"low": -1e308, "high": 1.7e308}, 0)
 @example(FEW | {"low": 1.6e308, "high": 1.7e308}, 0)
-@example(FEW | {"low": 1e-320, "log": True}, 0)
 @example(FEW | {"high": 5e-324}, 0)
-@example(FEW | {"high": 1e-310}, 0)
-@example(FEW | {"low": 1.0, "high": 1 + 2**-50}, 0)
 @example(FEW | {"step": 1 / 3}, 0)
 @example(FEW | {"step": 1 / 49}, 0)
 @example(FEW | {"low": 5e8, "high": 5e8 + 2000, "step": 0.5}, 0)
 @example(FEW | {"high": 100.0, "step": 0.01}, 0)
-@example(FEW | {"high": 1e16, "step": 0.5}, 0)
 @example(FEW | {"low": 1e-200, "high": 1e200, "log": True}, 0)
 @example({"type": "int", "low": 0, "high": 2**32 - 1, "step": None, "log": False}, 0)
 @example({"type": "int", "low": 0, "high": 100000007, "step": 7, "log": False}, 0)
-@example({"type": "int", "low": 0, "high": MOST, "step": None, "log": False}, 0)
 @example({"type": "int", "low": MOST - 9, "high": MOST, "step": None, "log": False}, 0)
 @example({"type": "int", "low": -MOST, "high": MOST, "step": 2**20 - 1, "log": False}, 0)
 @example({"type": "int", "low": 1, "high": 10**13, "step": None, "log": True}, 0)
@@ -210,26 +204,21 @@ def test_what_a_range_may_be(p: dict[str, Any], words: str) -> None:
     ("p", "given_", "found"),
     [
         (FEW | {"low": 0.1, "high": 0.7, "step": 0.1}, 0.7000000000000001, 0.7),
-        (FEW | {"low": 0.1, "high": 0.7, "step": 0.1}, 0.09999999999999999, 0.1),
         (FEW | {"low": 0.1, "high": 0.7, "step": 0.1}, 0.30000000000000004, 0.3),
         (FEW | {"low": -1, "high": 1, "step": 0.1}, 5.6e-17, 0.0),
-        (FEW | {"step": 0.1}, -5.6e-17, 0.0),
         (FEW | {"step": 1 / 3}, 0.333333333333, 1 / 3),
         (FEW | {"step": 1 / 3}, 1 - 2**-53, 1.0),
         (FEW | {"low": 5e8, "high": 5e8 + 9, "step": 0.5}, 5e8 + 0.25, None),
         (FEW | {"step": 0.1}, 0.3000001, None),
         (FEW, 1 + 2**-52, None),  # of a continuous range every number is its own
-        (FEW | {"low": 2.5e-313}, 0.0, None),
         ({"type": "int", "low": 0, "high": 2**32}, 4093973500.4, None),
         ({"type": "int", "low": 0, "high": 2**32}, "4093973500.0", 4093973500),
         ({"type": "int", "low": 0, "high": 9}, 2.9999999999999996, 3),
         ({"type": "int", "low": MOST - 9, "high": MOST}, str(MOST + 1), None),
-        ({"type": "int", "low": MOST - 9, "high": MOST}, MOST - 3, MOST - 3),
         ({"type": "int", "low": 0, "high": 9}, 10**400, None),
         ({"type": "int", "low": 0, "high": 10**11, "step": 10**10}, 10**10 + 1, None),
         ({"type": "float", "values": [0.0, 0.3]}, 5.6e-17, 0.0),
         ({"type": "float", "values": [1e-10, 1.0], "log": True}, 5e-10, None),
-        ({"type": "float", "values": [0.1, 0.3]}, 0.30000000000000004, 0.3),
     ],
 )
 def test_rounding_is_forgiven_on_grids_and_nothing_else(
@@ -335,90 +324,80 @@ def test_an_archive_of_before_with_choices_that_look_alike_is_read(tmp_path: Pat
 # ---- conditions ---------------------------------------------------------------------------------
 
 
+def conditional(**active_if: dict[str, Any]) -> dict[str, Any]:
+    """A study of which some parameters, m and child, wait for others."""
+    space: dict[str, Any] = {
+        "n": {"type": "int", "low": 1, "high": 9},
+        "m": {"type": "int", "low": 0, "high": 100, "step": 5},
+        "q": {"type": "float", "low": 0, "high": 1, "step": 0.25},
+        "x": {"type": "float", "low": 0, "high": 1},
+        "g": {"type": "int", "values": [1, 4, 9]},
+        "b": {"type": "boolean"},
+        "child": {"type": "boolean"},
+    }
+    for name, condition in active_if.items():
+        space[name]["active_if"] = condition
+    return {"study": "s", "objective": {"command": "true"}, "space": space}
+
+
+def some_are_active(document: dict[str, Any]) -> bool:
+    """Whether the child is there in some points of the space, and not in all."""
+    space = validate(document).search_space
+    child = next(j for j, c in enumerate(space.columns) if c.name == "child")
+    v = space.sample(np.random.default_rng(0).random((2000, space.k)))
+    return bool(0 < np.isfinite(v[:, child]).sum() < 2000)
+
+
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
         ("n: 2.5", "n never has the value 2.5; it has the whole numbers from 1 to 9"),
         ("m: [5, 7]", "m never has the value 7; it has the values 0, 5, 10, ..., 100"),
-        ("q: 0.3", "q never has the value 0.3; it has the values 0, 0.25, 0.5, ..., 1"),
-        ("q: 0.2500001", "q never has the value 0.2500001; it has"),
+        ("q: 0.2500001", "q never has the value 0.2500001; it has the values 0, 0.25, 0.5, ..., 1"),
         ("x: 0.5", "x is continuous, and no condition can wait for 0.5 exactly"),
-        ("x: 0", "x is continuous"),
         ("g: 2", "g never has the value 2; its values are [1, 4, 9]"),
         ("n: 12", "n never has the value 12; it ranges from 1 to 9"),
         ("b: 1", "b never has the value 1; it is true or false"),
         ("n: []", "names no value: never active"),
-        ("n: 2", ""),
         ("n: [2.0, 3]", ""),
-        ("q: [0.25, 1]", ""),
         ("q: 0.7500000000000001", ""),
         ("g: 4", ""),
     ],
 )
 def test_a_condition_waits_for_a_value_that_there_is(wanted: str, words: str) -> None:
     parent, _, value = wanted.partition(": ")
-    document = {
-        "study": "s",
-        "objective": {"command": "true"},
-        "space": {
-            "n": {"type": "int", "low": 1, "high": 9},
-            "m": {"type": "int", "low": 0, "high": 100, "step": 5},
-            "q": {"type": "float", "low": 0, "high": 1, "step": 0.25},
-            "x": {"type": "float", "low": 0, "high": 1},
-            "g": {"type": "int", "values": [1, 4, 9]},
-            "b": {"type": "boolean"},
-            "child": {"type": "boolean", "active_if": {parent: json.loads(value)}},
-        },
-    }
-    if words:
-        with pytest.raises(UserError, match=re.escape(f"space.child.active_if.{parent}: {words}")):
-            validate(document)
-        if any(
-            word in words for word in ("it has", "continuous", "no value")
-        ):  # as releases before took it
-            validate(document, is_archived=True)
+    document = conditional(child={parent: json.loads(value)})
+    if not words:
+        assert some_are_active(document)
         return
-    space = validate(document).search_space
-    child = next(j for j, c in enumerate(space.columns) if c.name == "child")
-    v = space.sample(np.random.default_rng(0).random((200, space.k)))
-    assert 0 < np.isfinite(v[:, child]).sum() < 200
+    with pytest.raises(UserError, match=re.escape(f"space.child.active_if.{parent}: {words}")):
+        validate(document)
+    if any(word in words for word in ("it has", "continuous", "no value")):
+        validate(document, is_archived=True)  # as releases before took it
 
 
 @pytest.mark.parametrize(
     ("first", "second", "active"),
     [
-        ({"n": 1}, {"n": 2, "m": 1}, False),
-        ({"n": [1, 2]}, {"n": [2, 3], "m": 1}, True),
-        ({"q": 0.75}, {"q": 0.7500000000000001, "m": 1}, True),
-        ({"b": True}, {"b": False, "m": 1}, False),
+        ({"n": 1}, {"n": 2, "m": 5}, False),
+        ({"n": [1, 2]}, {"n": [2, 3], "m": 5}, True),
+        ({"q": 0.75}, {"q": 0.7500000000000001, "m": 5}, True),
+        ({"b": True}, {"b": False, "m": 5}, False),
     ],
 )
 def test_conditions_that_exclude_those_of_a_parent_are_refused(
     first: dict, second: dict, active: bool
 ) -> None:
-    document = {
-        "study": "s",
-        "objective": {"command": "true"},
-        "space": {
-            "n": {"type": "int", "low": 1, "high": 3},
-            "q": {"type": "float", "low": 0, "high": 1, "step": 0.25},
-            "b": {"type": "boolean"},
-            "m": {"type": "int", "low": 1, "high": 3, "active_if": first},
-            "child": {"type": "boolean", "active_if": second},
-        },
-    }
-    if not active:
-        with pytest.raises(UserError, match=r"space\.child\.active_if: .* leave [nb] no value"):
-            validate(document)
-        validate(document, is_archived=True)
+    document = conditional(m=first, child=second)
+    if active:
+        assert some_are_active(document)
         return
-    space = validate(document).search_space
-    child = next(j for j, c in enumerate(space.columns) if c.name == "child")
-    v = space.sample(np.random.default_rng(0).random((2000, space.k)))
-    assert 0 < np.isfinite(v[:, child]).sum() < 2000
+    with pytest.raises(UserError, match=r"space\.child\.active_if: .* leave [nb] no value"):
+        validate(document)
+    validate(document, is_archived=True)
 
 
-# ---- What is given is archived, to the last bit, through every entrance (`tests/values.py` tries many more)
+# ---- What is given is archived, to the last bit, through every entrance (DNGO_VALUES_SPACES=200 tries many more)
 
 SPACES = int(os.environ.get("DNGO_VALUES_SPACES", "1"))
 
@@ -427,6 +406,4 @@ SPACES = int(os.environ.get("DNGO_VALUES_SPACES", "1"))
 @settings(max_examples=SPACES, deadline=None, phases=[Phase.reuse, Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_values_given_are_values_archived(entrance: str, seed: int) -> None:
-    counts, wrong = tried(seed, rows=12, names=[entrance])
-    assert not wrong
-    assert counts[entrance] > 0
+    assert not tried(seed, 12, entrance)

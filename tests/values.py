@@ -1,18 +1,18 @@
-"""Values given and values archived: the same to the last bit, through every entrance (test_values.py).
+"""Values given and values archived: the same to the last bit, through every entrance.
 
-Search spaces are made at random, both ordinary ones and ones at the limits of what is accepted.
+Search spaces are drawn at random from ordinary parameters and ones at the limits of what is accepted.
 Their points are made without the package, from the decimals in the configuration. Each entrance is
 given the points, and what the archive, its table and its exports then hold is compared with them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
 import random
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -39,62 +39,39 @@ WORDS += ["\\n", "$HOME", "[1]", '{"a": 1}']
 # ---- spaces, and points of them -----------------------------------------------------------------
 
 
+NUMBERS: list[dict[str, Any]] = [
+    {"type": "int", "low": 1, "high": 2**32, "log": True},
+    {"type": "int", "low": -(2**53), "high": -(2**53) + 9},
+    {"type": "int", "low": 2**53 - 10**6, "high": 2**53},
+    {"type": "int", "low": 3, "high": 3 + 7 * 142857142, "step": 7},
+    {"type": "int", "low": -50, "high": -50 + 1048575 * 953674, "step": 1048575},
+    {"type": "int", "values": [2**53 - 9, 2**53 - 8, 2**53]},
+    {"type": "int", "values": [1, 3, 4, 100, 40939735], "log": True},
+    {"type": "float", "low": 1e-300, "high": 1e-297, "log": True},
+    {"type": "float", "low": 5e8, "high": 1e9, "log": True},
+    {"type": "float", "low": -1e300, "high": 9e299},
+    {"type": "float", "low": -273.15, "high": -272.9},
+    {"type": "float", "low": 0.0, "high": 1.0, "step": 1 / 49},
+    {"type": "float", "low": 0.1, "high": 10.1, "step": 0.1, "log": True},
+    {"type": "float", "low": 5e8, "high": 5e8 + 50_000, "step": 0.5},
+    {"type": "float", "low": -5, "high": -4.975, "step": 2.5e-7},
+    {"type": "float", "values": [1e-9, 1e-3, 1.0]},
+    {"type": "float", "values": [0.0, -1.5, 1e6]},
+    {"type": "boolean"},
+]
+POOLS: list[list[Any]] = [
+    WORDS,
+    [*WORDS, True, False, 12345, 0.5],
+    [0, 1, -5, 2.5, 1e-7, 0.1, 4093973501, 2**53 + 1, 2**60 + 1, 2**63, 10**40, 1e300, -1e-300],
+    [True, 0, "off"],
+]
+
+
 def parameter(rng: random.Random) -> dict[str, Any]:
     """A parameter as a configuration has it."""
-    kinds = [_integer, _stepped_integer, _float, _stepped_float, _listed, _choices]
-    return rng.choice([*kinds, *kinds, lambda rng: {"type": "boolean"}])(rng)
-
-
-def _integer(rng: random.Random) -> dict[str, Any]:
-    if rng.random() < 0.3:
-        high = rng.choice([64, 10**6, 2**32, 10**13])
-        return {"type": "int", "low": 1, "high": high, "log": True}
-    some = rng.randint(-(10**9), 10**9)
-    low = rng.choice([0, 1, -7, -(2**31), 10**7, 2**53 - 10**6, -(2**53), some])
-    high = low + rng.choice([1, 9, 10**6, rng.randint(1, 10**6)])
-    return {"type": "int", "low": low, "high": high}
-
-
-def _stepped_integer(rng: random.Random) -> dict[str, Any]:
-    step = rng.choice([2, 5, 7, 8, 1000, 1048575])
-    low = rng.choice([0, 3, -50, 10**9, rng.randint(-(10**12), 10**12)])
-    high = low + step * rng.choice([1, 3, 100, 14285715, rng.randint(1, 10**6)])
-    return {"type": "int", "low": low, "high": high + rng.choice([0, 0, step // 2]), "step": step}
-
-
-def _float(rng: random.Random) -> dict[str, Any]:
-    if rng.random() < 0.4:
-        low = rng.choice([1e-300, 1e-9, 1e-5, 0.001, 1.0, 5e8])
-        return {"type": "float", "low": low, "high": low * rng.choice([2, 1000, 1e9]), "log": True}
-    low = rng.choice([0.0, -1.0, 0.1, -273.15, 1e9, -1e300, rng.uniform(-1, 1)])
-    wide = rng.choice([1.0, 0.25, 1e6, rng.random()]) if low > -1e300 else 1.9e300
-    return {"type": "float", "low": low, "high": low + max(wide, 0.001)}
-
-
-def _stepped_float(rng: random.Random) -> dict[str, Any]:
-    if rng.random() < 0.2:
-        return {"type": "float", "low": 0.0, "high": 1.0, "step": 1 / rng.choice([3, 7, 49, 1000])}
-    step, low = rng.choice([0.1, 0.05, 0.01, 1e-4, 0.5, 2.5e-7, 3e7]), rng.choice([0, 0.1, -5, 20])
-    low = rng.choice([low, low, 5e8]) if step in (0.5, 3e7) else low
-    count = rng.choice([2, 7, 100, 10_000, 100_000])
-    high = float(Fraction(repr(low)) + count * Fraction(repr(step)))
-    log = low > 0 and rng.random() < 0.2
-    return {"type": "float", "low": low, "high": high, "step": step, "log": log}
-
-
-def _listed(rng: random.Random) -> dict[str, Any]:
-    if rng.random() < 0.2:
-        return {"type": "int", "values": [2**53 - 9, 2**53 - 8, 2**53]}
-    if rng.random() < 0.5:
-        return {"type": "int", "values": [1, 3, 4, 100, 40939735], "log": rng.random() < 0.5}
-    values = rng.choice([[0.1, 0.3, 0.7], [1e-9, 1e-3, 1.0], [0.0, -1.5, 1e6]])
-    return {"type": "float", "values": values}
-
-
-def _choices(rng: random.Random) -> dict[str, Any]:
-    numbers = [0, 1, -5, 2.5, 1e-7, 0.1, 4093973501, 2**53 + 1, 2**60 + 1]
-    numbers += rng.choice([[], [2**63, 10**40], [1e300, -1e-300]])
-    pool = rng.choice([WORDS, WORDS, numbers, [*WORDS, True, False, 12345, 0.5], [True, 0, "off"]])
+    if rng.random() < 0.7:
+        return dict(rng.choice(NUMBERS))
+    pool = rng.choice(POOLS)
     found = rng.sample(pool, min(rng.randint(2, 6), len(pool)))
     kind, name = rng.choice([("categorical", "choices"), ("ordinal", "values")])
     return {"type": kind, name: found}
@@ -119,23 +96,18 @@ def value(p: dict[str, Any], rng: random.Random) -> Any:
     """A value of a parameter."""
     if p["type"] == "fixed":
         return p["value"]
-    if "step" in p or (p["type"] == "int" and "low" in p):
+    if "low" not in p:
+        return rng.choice(p.get("values") or p.get("choices") or [False, True])
+    if "step" in p or p["type"] == "int":
         low, high = Fraction(repr(p["low"])), Fraction(repr(p["high"]))
-        step = Fraction(repr(p.get("step", 1)))
-        if abs((high - low) / step - (parts := round((high - low) / step))) < Fraction(1, 10**12):
-            step = (high - low) / parts  # 1/3 in a few digits
-        most = math.floor((high - low) / step)
-        k = rng.choice([0, 1, most, most - 1, most // 2, *(rng.randint(0, most) for _ in range(2))])
-        found = low + max(k, 0) * step
+        parts = round((high - low) / Fraction(repr(p.get("step", 1))))
+        k = rng.choice([0, 1, parts, parts - 1, parts // 2, rng.randint(0, parts)])
+        found = low + k * (high - low) / parts
         return int(found) if p["type"] == "int" else float(found)
-    if "low" in p:
-        low, high = p["low"], p["high"]
-        inner = rng.uniform(*map(math.log, (low, high)) if p.get("log") else (low, high))
-        inner = math.exp(inner) if p.get("log") else inner
-        near = rng.choice([low, high, math.nextafter(low, high), math.nextafter(high, low)])
-        some = rng.choice([inner, inner, float(f"{inner:.3g}"), near])
-        return min(max(some, low), high)
-    return rng.choice(p.get("values") or p.get("choices") or [False, True])
+    low, high = p["low"], p["high"]
+    some = math.sqrt(low) * math.sqrt(high) if p.get("log") else rng.uniform(low, high)
+    near = rng.choice([low, high, math.nextafter(low, high), math.nextafter(high, low)])
+    return min(max(rng.choice([some, some, float(f"{some:.3g}"), near]), low), high)
 
 
 def points(of: dict[str, dict[str, Any]], number: int, rng: random.Random) -> list[Point]:
@@ -177,9 +149,7 @@ class Case:
             **changes,
         }
         path = self.folder / f"s{self.studies}.yaml"
-        path.write_text(
-            json.dumps(document), encoding="utf-8"
-        )  # JSON is YAML, and says what is text
+        path.write_text(json.dumps(document), encoding="utf-8")  # and says what is text
         return path
 
     def csv(self, path: Path, *, bare: bool = False) -> None:
@@ -214,15 +184,9 @@ class Case:
         study = optuna.create_study(storage=f"sqlite:///{path}", study_name="s")
         for i, point in enumerate(self.points):
             told = {n: as_told(kinds[n], v) for n, v in point.items()}
-            known = {n: kinds[n] for n in told}
-            study.add_trial(
-                optuna.trial.create_trial(params=told, distributions=known, value=float(i))
-            )
-
-    def file(self, form: str, **how: bool) -> Path:
-        """The points with outcomes, as a file of this form."""
-        path = self.folder / f"given-{self.studies}.{form}"
-        getattr(self, form)(path, **how)
+            own = {n: kinds[n] for n in told}
+            trial = optuna.trial.create_trial(params=told, distributions=own, value=float(i))
+            study.add_trial(trial)
         return path
 
 
@@ -236,22 +200,17 @@ def archived(config: Path) -> Iterator[tuple[str, list[Point]]]:
     study = dngo.open(config)._engine
     header = archive.read_header(study.archive)
     assert header is not None
-    read = [
-        archive.read_batch(study.archive, t, study.space).proposals
-        for t in range(header.iterations)
-    ]
-    yield "batch", [p.parameters for batch in read for p in batch]
+    batches = (archive.read_batch(study.archive, t, study.space) for t in range(header.iterations))
+    yield "batch", [p.parameters for batch in batches for p in batch.proposals]
     rows = audit_all(study.archive)
     found = [{n: row[f"parameter_{n}"] for n in study.space.parameters} for row in rows]
     yield "audit", [{n: v for n, v in row.items() if v is not None} for row in found]
     with archive.reading(study.archive) as file:
         group = file["proposals/parameters"]
-        columns = {n: (c.asstr() if c.dtype.kind == "O" else c)[()] for n, c in group.items()}
-    known = [
-        {n: c[i] for n, c in columns.items() if c[i] == c[i] and c[i] != ""}
-        for i in range(header.rows)
-    ]
-    yield "column", known
+        texts = {n for n in group if group[n].dtype.kind == "O"}
+        columns = {n: (group[n].asstr() if n in texts else group[n])[()] for n in group}
+    rows = [{n: c[i] for n, c in columns.items()} for i in range(header.rows)]
+    yield "column", [{n: v for n, v in row.items() if v == v and v != ""} for row in rows]
 
 
 def imported(form: str) -> Callable[[Case], Path]:
@@ -304,7 +263,12 @@ def typed(case: Case, config: Path, verb: str, *more: str) -> None:
 def added(form: str) -> Callable[[Case], Path]:
     def entrance(case: Case) -> Path:
         config = case.study()
-        if form == "api":
+        if form == "csv":
+            table = case.table(case.folder / "bare.csv", bare=True)
+            run("add", str(table), "--config", str(config))
+        elif form == "parquet":
+            run("add", str(case.parquet(case.folder / "bare.parquet")), "--config", str(config))
+        elif form == "api":
             dngo.open(config).add(case.points)
         elif form == "numpy":
             dngo.open(config).add([{n: numpy_of(v) for n, v in p.items()} for p in case.points])
@@ -361,10 +325,8 @@ def default(case: Case) -> Path:
     """The defaults of the configuration, the first point of the design."""
     case.points = case.points[:1]
     (point,) = case.points
-    of = {
-        n: {**p, "default": point[n]} if n in point and p["type"] != "fixed" else p
-        for n, p in case.space.items()
-    }
+    free = {n for n in point if case.space[n]["type"] != "fixed"}
+    of = {n: p | ({"default": point[n]} if n in free else {}) for n, p in case.space.items()}
     config = case.study(space=of, design={"size": 1})
     return asked(case, config)
 
@@ -387,17 +349,10 @@ ENTRANCES: dict[str, Callable[[Case], Path]] = {
 
 
 def differ(case: Case, given: list[Point], found: list[Point], place: str) -> list[str]:
-    """The points that are not among the found ones, beside which the study may have proposed others."""
-
-    def plain(point: Point) -> str:
-        return json.dumps(_plain(case, point, place), sort_keys=True)
-
-    known = {plain(point) for point in found}
-    return [
-        f"{place}: {point} is not in {found}; {case.space}"
-        for point in given
-        if plain(point) not in known
-    ]
+    """The given points that are not there. Beside them there may be others, which the study has proposed."""
+    texts = [json.dumps(_plain(case, point, place), sort_keys=True) for point in found]
+    wanted = [json.dumps(_plain(case, point, place), sort_keys=True) for point in given]
+    return [f"{place}: {text}, of {case.space}" for text in wanted if text not in texts]
 
 
 def _plain(case: Case, point: Point, place: str) -> Point:
@@ -415,17 +370,10 @@ def _plain(case: Case, point: Point, place: str) -> Point:
     return found
 
 
-def tried(seed: int, rows: int, names: list[str]) -> tuple[Counter[str], list[str]]:
-    """Try some entrances on one space: how many values went through each, and what was wrong."""
-    counts: Counter[str] = Counter()
-    wrong: list[str] = []
+def tried(seed: int, rows: int, entrance: str) -> list[str]:
+    """Try an entrance on one space: what was wrong with the values that went through it."""
     with tempfile.TemporaryDirectory(prefix="dngo-values-") as name:
         case = Case(Path(name), random.Random(seed), rows)
-        every = case.points
-        for entrance in names:
-            case.points = every
-            for place, found in archived(ENTRANCES[entrance](case)):
-                counts[entrance] += sum(map(len, case.points))
-                bad = differ(case, case.points, found, place)
-                wrong += [f"{entrance}: {each}" for each in bad]
-    return counts, wrong
+        config = ENTRANCES[entrance](case)
+        found = [differ(case, case.points, points, place) for place, points in archived(config)]
+        return [line for lines in found for line in lines]

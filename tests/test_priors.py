@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from spaces import mixed
 
 from dngo import derive
 from dngo.acquisition.belief import BETA, log_weight, power
@@ -48,12 +47,6 @@ def test_points_drawn_are_distributed_as_the_prior_is() -> None:
     everywhere = log_prior(space, space.sample(np.random.default_rng(1).random((4000, space.k))))
     assert everywhere.max() <= 1e-12 and everywhere.min() >= np.log(FLOOR)
     assert log_prior(space, v).mean() > everywhere.mean() + 1
-
-
-def test_without_a_prior_nothing_is_weighed() -> None:
-    space = mixed()
-    v = space.sample(np.random.default_rng(0).random((8, space.k)))
-    assert not log_weight(space, v, 3).any()
 
 
 def test_what_is_believed_fades() -> None:

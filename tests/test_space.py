@@ -118,17 +118,6 @@ def test_rounding_is_to_the_nearest_in_the_scale_of_the_parameter() -> None:
     assert v.tolist() == [[10, 10, 0.3], [1, 100, 0.3]]
 
 
-def test_defaults_are_on_the_grid_and_inactive_ones_are_left_out() -> None:
-    space = space_of(
-        n={"type": "int", "low": 1, "high": 4},
-        mode={"type": "categorical", "choices": ["a", "b"], "default": "b"},
-        only_a={"type": "float", "low": 1, "high": 2, "active_if": {"mode": "a"}},
-    )
-    (point,) = space.to_parameters(space.defaults())
-    assert point == {"n": 3, "mode": "b"}
-    assert isinstance(point["n"], int)
-
-
 def test_the_order_of_the_lines_does_not_matter() -> None:
     parameters = {
         "b": {"type": "float", "low": 0, "high": 1, "active_if": {"c": "p"}},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -117,15 +118,19 @@ def test_what_goes_on_under_a_wrapper_without_its_starter_is_adopted(tmp_path: P
     assert (tmp_path / "ended").read_text().split() == ["0-0"]
 
 
+def supervised_by(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """A process that evaluates a point, and its starter."""
+    code = f"open('{folder}/started', 'w'){PROGRAM.format(folder=folder)}"
+    process = supervised(Share(folder, 1), command=[sys.executable, "-c", code])
+    (starter,) = began(folder, 1)
+    return process, starter
+
+
 def test_a_job_that_is_ended_starts_nothing_again_when_its_starter_goes_first(
     tmp_path: Path,
 ) -> None:
     """A scheduler signals the processes of a job one after another, in any order."""
-    share = Share(tmp_path, 1)
-    code = PROGRAM.format(folder=tmp_path)
-    begin = f"open('{tmp_path}/started', 'w'){code}"
-    process = supervised(share, command=[sys.executable, "-c", begin])
-    (starter,) = began(tmp_path, 1)
+    process, starter = supervised_by(tmp_path)
     os.kill(starter, signal.SIGKILL)
     time.sleep(0.2)
     process.terminate()
@@ -136,12 +141,7 @@ def test_a_job_that_is_ended_starts_nothing_again_when_its_starter_goes_first(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_starter_ends_with_its_supervisor(tmp_path: Path, number: signal.Signals) -> None:
-    share = Share(tmp_path, 1)
-    code = PROGRAM.format(folder=tmp_path)
-    process = supervised(
-        share, command=[sys.executable, "-c", f"open('{tmp_path}/started', 'w'){code}"]
-    )
-    (starter,) = began(tmp_path, 1)
+    process, starter = supervised_by(tmp_path)
     process.send_signal(number)
     process.wait()
     until(lambda: ended(starter))

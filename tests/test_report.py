@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -26,13 +25,11 @@ from dngo.report.compare import read, rows
 from dngo.report.compare import text as text_of
 from dngo.report.data import View
 from dngo.report.figures import FIGURES, all_figures
-from dngo.report.figures.course import planar, progress
-from dngo.report.figures.style import scale
 from dngo.report.health import checks, messages
 from dngo.report.live import status
-from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, by_batch, models_of
+from dngo.report.models import LOCAL, NETWORKS, NONE, PROCESS, models_of
 from dngo.report.page import Page, _drawn, _listed, _points, study_page
-from dngo.report.text import format_status, lasting, one_line
+from dngo.report.text import format_status, one_line
 from dngo.study import Study
 
 
@@ -60,15 +57,6 @@ def test_the_best_so_far_is_that_of_the_ok_rows_up_to_there(view: View, outcomes
         for row, found in enumerate(other.best_so_far):
             good = [v for s, v in zip(status[: row + 1], values, strict=False) if s == "ok"]
             assert found == better(good) if good else np.isnan(found)
-
-
-def test_slots_busy_add_up_to_the_time_of_the_evaluations(view: View) -> None:
-    started, finished = view.numbers["started"], view.numbers["finished"]
-    edges = np.sort(np.random.default_rng(0).uniform(started.min(), finished.max(), 50))
-    edges = np.concatenate([[started.min()], edges, [finished.max()]])
-    total = np.sum(view.busy(edges) * np.diff(edges))
-    assert total == pytest.approx(np.sum(finished - started))
-    assert view.busy(edges).max() <= len(view)
 
 
 def test_the_nearest_point_known_is_that_of_all_pairs(view: View) -> None:
@@ -229,35 +217,6 @@ def test_a_model_no_better_than_a_constant_is_told(view: View, tmp_path: Path) -
     assert "no better than the mean" not in findings(view)
 
 
-def test_an_axis_leaves_walls_out_and_shows_what_is_between(view: View) -> None:
-    """A penalty of the largest number, for a third of all, is counted and not drawn."""
-    y = np.where(
-        np.arange(len(view)) % 3 == 0, view.sign * sys.float_info.max, view.table.objective
-    )
-    walled, plain = scale(altered(view, objective=y)), scale(view)
-    assert walled.walled and not plain.walled
-    assert walled.above + walled.below >= len(view) // 3
-    best = view.table.objective[view.ok]
-    assert walled.low < np.median(best) < walled.high
-    assert np.isfinite([walled.low, walled.high]).all()
-
-
-@pytest.mark.parametrize(("around", "size"), [(-1234567.891, 0.1), (0.0, 1e-300), (0.0, 1e300)])
-def test_values_of_any_size_stand_at_their_place(view: View, around: float, size: float) -> None:
-    """Energies that differ in the ninth digit were one line, and what failed was beside the axis."""
-    other = altered(view, objective=around + size * view.table.objective)
-    figure = progress(other)
-    for trace in figure.plot.data:
-        group = {"ok": view.ok, "infeasible": view.infeasible}.get(str(trace.name).split(" (")[0])
-        if group is not None:
-            expected = other.table.objective[group]
-            np.testing.assert_allclose(trace.y, expected, rtol=1e-6, atol=1e-3 * np.ptp(expected))
-    axis = scale(other)
-    assert (
-        axis.low < np.float64(figure.plot.data[2].y[0]) < axis.low + 0.01 * (axis.high - axis.low)
-    )
-
-
 @pytest.fixture(scope="module")
 def constrained(tmp_path_factory) -> View:
     """A study whose best points would be a = b = 0.55, were they allowed."""
@@ -312,15 +271,6 @@ def test_the_time_to_go_is_that_of_the_batches_that_are_left(small: Study) -> No
     stop = small.config.stop.model_copy(update={"evaluations": found["evaluations"] + 1})
     few = status_of(36, stop=stop)
     assert few["seconds_to_go"] == pytest.approx(100.0 / small.config.batch_size)
-
-
-@given(st.floats(0.01, 1e8))
-def test_a_time_in_words_is_that_time(seconds: float) -> None:
-    sizes = {"d": 86400, "h": 3600, "min": 60, "s": 1}
-    words = lasting(seconds).split()
-    said = sum(int(n) * sizes[unit] for n, unit in zip(words[::2], words[1::2], strict=True))
-    assert abs(said - seconds) <= max(0.5 * sizes[words[-1]], 0.02 * seconds, 1.0)
-    assert len(words) <= 4
 
 
 # ---- the file -----------------------------------------------------------------------------------
@@ -431,44 +381,3 @@ def test_shares_are_those_of_the_picks_and_of_the_mixture() -> None:
     assert list(found) == [LOCAL, PROCESS, NONE, NETWORKS]
     assert sum(found.values()) == pytest.approx(1)
     assert models_of(["design:sobol", "default"], {}) == {NONE: 1.0}
-
-
-def test_a_study_says_what_proposed_its_batches(small: Study) -> None:
-    path, merged = small.paths.archive, small.merged()
-    shares = by_batch(path, range(merged))
-    assert shares[0] == {NONE: 1.0}
-    assert all(sum(found.values()) == pytest.approx(1) for found in shares)
-    data = status(small)
-    assert data["models"] == shares[-1]
-    assert "Models       " in format_status(data)
-
-
-def test_the_cause_of_failures_is_not_looked_for_in_points_that_were_withdrawn(view: View) -> None:
-    ended = np.full(len(view), "withdrawn", dtype=object)
-    said = np.array(["the reactor is down"] * len(view), dtype=object)
-    ended[: len(view) // 2 + 1] = "failed"
-    said[: len(view) // 2 + 1] = [f"boom {'x' * i}" for i in range(len(view) // 2 + 1)]
-    found = findings(altered(view, status=ended, message=said))
-    assert "evaluations have no usable outcome" in found and "reactor" not in found
-
-
-def test_each_evaluation_has_its_mark_by_whether_it_has_an_objective(view: View) -> None:
-    """Broken constraints without an objective had no mark, and a withdrawn point made dots a sample."""
-    y, ended = view.table.objective.copy(), view.table.status.copy()
-    bare, partly = np.flatnonzero(view.infeasible)[0], np.flatnonzero(view.failed)[0]
-    y[bare], y[partly], ended[view.last[0]] = np.nan, 0.5, "withdrawn"
-    y[view.last[0]] = np.nan
-    other = altered(view, objective=y, status=ended)
-    figure, course = progress(other), planar(other).plot.data
-    shown = {row: text for t in figure.plot.data if t.text for row, text in zip(t.customdata, t.text, strict=True)}  # fmt: skip
-    assert shown[bare].endswith(": no objective") and shown[partly].endswith(": 0.5")
-    at = {row: y for t in figure.plot.data if t.text for row, y in zip(t.customdata, t.y, strict=True)}  # fmt: skip
-    assert at[bare] == pytest.approx(scale(other).foot) and at[partly] == 0.5
-    assert len(shown) == len(view) - 1 and "are drawn" not in figure.caption
-    assert course[0].z.sum() == np.isfinite(y).sum()
-    assert course[1].z.sum() == np.isnan(y).sum() - 1
-
-
-@pytest.mark.parametrize("number", ["2.305", "-2.305", "1e-05", "-1.5E+3", "7", "3."])
-def test_a_number_of_any_sign_and_exponent_makes_no_other_message(number: str) -> None:
-    assert way("failed", f"boom at {number}, exit 1") == way("failed", "boom at 0.5, exit 1")

@@ -202,8 +202,7 @@ def test_what_lies_behind_many_fronts_is_stopped(rule: Stopping) -> None:
     found = rule.decide(behind, others, (1.0, -1.0))
     assert found is not None and (found.worse_than, found.of) == (12, 12)
     assert "at step 12 of 50, 9 and -9, worse than 12 of 12" in str(found)
-    again = Decision.of_plain(json.loads(json.dumps(found.plain(), allow_nan=False)))
-    assert again == found
+    assert Decision.of_plain(json.loads(json.dumps(found.plain(), allow_nan=False))) == found
     # Nobody is better where it is the best in one objective, however bad the other.
     assert rule.decide(pairs([9.0] * 12, [99.0] * 12), others, (1.0, -1.0)) is None
     nothing = pairs([math.nan] * 12, [math.nan] * 12)
@@ -296,28 +295,27 @@ def test_a_stopped_program_is_no_failure_and_has_time_to_write_a_checkpoint(tmp_
     assert 5 <= decision.step <= outcome.curve[-1][0] < 50  # type: ignore[operator]
 
 
-def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
-    assert stopped("pass", tmp_path, Median(grace=0.5)).status == "stopped"
-
-
 LAST = """
 open(os.environ["DNGO_PROGRESS"], "a").write(json.dumps({"step": 50, "objective": 0.25}) + chr(10))
 """
 
 
-def test_a_report_of_a_whole_run_after_the_signal_counts(tmp_path: Path) -> None:
-    """Its progress has come to the last step: it ended by itself."""
-    outcome = stopped(f"{LAST.strip()}; print(0.25); sys.exit(0)", tmp_path)
-    assert (outcome.status, outcome.objective, outcome.stop) == ("ok", 0.25, {})
-    assert outcome.message.startswith("late, but valid: stopped at step")
-
-
-def test_what_a_program_has_by_the_signal_is_no_report(tmp_path: Path) -> None:
-    """Like programs that answer SIGTERM by ending their loop, and print their current result."""
-    outcome = stopped("print(0.25); sys.exit(0)", tmp_path)
-    assert outcome.status == "stopped" and math.isnan(outcome.objective)
-    assert outcome.stop["kind"] == "median"
-    assert outcome.message.endswith("; it printed '0.25' then")
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ("pass", "stopped", ""),  # it ignores the signal, and is killed
+        # Its progress has come to the last step: it ended by itself.
+        (f"{LAST.strip()}; print(0.25); sys.exit(0)", "ok", "late, but valid: stopped at step"),
+        # Programs that answer SIGTERM by ending their loop print their current result.
+        ("print(0.25); sys.exit(0)", "stopped", "; it printed '0.25' then"),
+    ],
+)
+def test_what_a_program_reports_after_the_signal_counts_if_it_had_come_to_its_end(
+    tmp_path: Path, body: str, status: str, said: str
+) -> None:
+    outcome = stopped(body, tmp_path, Median(grace=0.5))
+    assert outcome.status == status and said in outcome.message
+    assert (outcome.objective == 0.25) == (status == "ok") == (outcome.stop == {})
 
 
 def test_what_it_says_of_constraints_counts_if_it_was_progress(tmp_path: Path) -> None:

@@ -22,14 +22,12 @@ from dngo.audit import audit, page
 from dngo.batch import Outcome
 from dngo.cli import main
 from dngo.config import validate
-from dngo.evaluation.progress import last_point
 from dngo.exchange.optuna import write
 from dngo.replay import replay
 from dngo.report import status
 from dngo.report.data import View
 from dngo.report.figures import all_figures
 from dngo.report.health import reporting as reporting_checks
-from dngo.report.text import reporting
 from dngo.stopping.curves import Curve
 from dngo.stopping.ends import predicted
 from dngo.surrogates import Model, TargetScale
@@ -247,17 +245,6 @@ def test_optuna_sees_pruned_trials_with_their_values(study: Any, tmp_path: Path)
     for trial, ended, curve in zip(trials, table.status, curves, strict=True):
         assert trial.state.name == {"ok": "COMPLETE", "stopped": "PRUNED"}[ended]
         assert trial.intermediate_values == {int(s): v for s, v, _ in curve.points}
-
-
-def test_what_runs_shows_its_last_step(tmp_path: Path) -> None:
-    path = tmp_path / "p"
-    assert last_point(path, {}) is None and last_point(tmp_path, {}) is None
-    lines = [json.dumps({"step": s, "objective": s / 2, "pad": "x" * 50}) for s in range(1000)]
-    path.write_text("\n".join([*lines, "no line", '{"step": 1000']))
-    found = last_point(path, {})
-    assert found is not None and (found.step, found.values) == (999, (499.5,))
-    both = {"id": "3-1", "step": 12.0, "objectives": {"error": 0.31, "size": 5.0}}
-    assert reporting({"progress": [both]}) == ["3-1 at step 12: error 0.31, size 5"]
 
 
 def test_the_report_says_what_is_wrong_with_progress() -> None:

@@ -205,6 +205,13 @@ def fold(k: float) -> Callable[[float], float]:
     return loss
 
 
+def refused(function: Callable[..., Any], what: str) -> str:
+    """What is said to another function, in which this has changed."""
+    with pytest.raises(UserError, match=f"another function gave its values: {what}") as error:
+        dngo.minimize(function, SPACE, 4, **CHEAP)
+    return str(error.value)
+
+
 def test_no_fold_gets_the_result_of_another() -> None:
     assert dngo.minimize(fold(0), SPACE, 4, **CHEAP).best().objective < 10
     archive = Path("dngo-studies/loss/archive.h5")
@@ -246,13 +253,9 @@ def test_of_an_archive_of_an_earlier_release_the_text_is_compared(
         return x
 
     other.__name__ = "loss"
-    with pytest.raises(
-        UserError, match="another function gave its values: the text of loss has changed"
-    ):
-        dngo.minimize(other, SPACE, 4, **CHEAP)
+    refused(other, "the text of loss has changed")
     assert len(dngo.minimize(fold(0), SPACE, 4, **CHEAP).table()) == 4
-    with pytest.raises(UserError, match="another function gave its values: the value of k"):
-        dngo.minimize(fold(1), SPACE, 4, **CHEAP)
+    refused(fold(1), "the value of k")
 
 
 def test_with_another_python_values_and_text_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,8 +263,7 @@ def test_with_another_python_values_and_text_are_compared(monkeypatch: pytest.Mo
     monkeypatch.setattr("dngo.evaluation.fingerprint.PYTHON", "3.99")
     monkeypatch.setattr("dngo.evaluation.identity.code_digest", lambda code: "in other words")
     assert len(dngo.minimize(fold(0), SPACE, 4, **CHEAP).table()) == 4
-    with pytest.raises(UserError, match="another function gave its values: the value of k"):
-        dngo.minimize(fold(1), SPACE, 4, **CHEAP)
+    refused(fold(1), "the value of k")
 
 
 def test_a_study_goes_on_with_a_package_of_another_version(
@@ -275,11 +277,7 @@ def test_a_study_goes_on_with_a_package_of_another_version(
 
     dngo.minimize(of(1), SPACE, 3, **CHEAP)
     monkeypatch.setattr("dngo.evaluation.modules._version", lambda top: "99.1")
-    with pytest.raises(
-        UserError, match="another function gave its values: the value of k"
-    ) as error:
-        dngo.minimize(of(2), SPACE, 4, **CHEAP)
-    assert "99.1" not in str(error.value)
+    assert "99.1" not in refused(of(2), "the value of k")
     capsys.readouterr()
     for n in (4, 5):
         assert len(dngo.minimize(of(1), SPACE, n, **CHEAP).table()) == n

@@ -122,7 +122,6 @@ WAITS = [
     "Reservation", "QOSMaxCpuPerUserLimit", "QOSGrpCpuLimit", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit",
     "AssocGrpCPUMinutesLimit", "AssocMaxJobsLimit", "JobHeldUser", "JobHeldAdmin",
 ]  # fmt: skip
-USUAL = ["None", "Priority", "Resources", "BeginTime"]
 
 
 @pytest.mark.parametrize("reason", NEVER)
@@ -150,28 +149,10 @@ def test_what_jobs_wait_for_is_said_once_and_waited_for(reason: str) -> None:
     assert queue.never(rows, 10 * AGAIN) == {}
 
 
-@pytest.mark.parametrize("reason", USUAL)
-def test_a_full_queue_is_told_where_nothing_runs(reason: str) -> None:
-    queue, rows = Queue("run"), {"7": Row("PENDING", reason)}
-    assert queue.hear(rows | {"9": Row("RUNNING", "None")}, 0.0) == []
-    assert queue.hear(rows, 1.0) == []
-    (said,) = queue.hear(rows, 1.0 + PATIENCE)
-    assert "1 job in Slurm's queue and none running" in said
-    assert reason == "None" or reason in said
-    assert queue.hear(rows | {"9": Row("RUNNING", "None")}, 2 * AGAIN) == []
-
-
 def test_held_jobs_are_told_with_what_lets_them_go() -> None:
     rows = {n: Row("PENDING", "JobHeldUser") for n in ("7", "8")}
     (said,) = Queue("run").hear(rows, 0.0)
     assert "scontrol release 7,8" in said
-
-
-@pytest.mark.parametrize("state", ["CONFIGURING", "SUSPENDED", "STOPPED"])
-def test_a_state_in_which_nothing_goes_on_is_told(state: str) -> None:
-    queue, rows = Queue("run"), {"7": Row(state, "None")}
-    assert queue.hear(rows, 0.0) == []
-    assert state in queue.hear(rows, PATIENCE)[0]
 
 
 def test_a_time_limit_is_read() -> None:

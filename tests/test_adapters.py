@@ -66,7 +66,7 @@ def test_a_trial_may_fail_before_it_has_all_parameters() -> None:
             raise ValueError("too hot")
         return x + trial.suggest_float("y", 0, 1)
 
-    study = optuna.create_study(sampler=dngo.optuna.Sampler(seed=1, **QUICK_STUDY))
+    study = optuna.create_study(sampler=dngo.optuna.Sampler(seed=1, acquisition="random"))
     study.optimize(objective, n_trials=8, catch=(ValueError,))
     assert len(study.trials) == 8
 
@@ -112,9 +112,10 @@ def test_trials_of_before_are_known_and_branches_are_drawn_at_random() -> None:
 
 @pytest.mark.parametrize("startup", [None, 5])
 def test_the_design_has_the_size_that_was_asked_for(startup: int | None) -> None:
-    sampler = dngo.optuna.Sampler(seed=1, startup=startup, design={"size": 5}, **QUICK_STUDY)
+    how = {"design": {"size": 5}, "acquisition": "random"}
+    sampler = dngo.optuna.Sampler(seed=1, startup=startup, **how)
     study = optuna.create_study(sampler=sampler)
-    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=9)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=7)
     table = sampler._session.table()
     assert (table.stage == "design").sum() == 4  # one was drawn before the space was known
 
@@ -137,13 +138,8 @@ def test_what_optuna_says_of_its_study_is_no_setting(key: dict[str, Any]) -> Non
 
 def test_several_objectives_are_refused() -> None:
     study = optuna.create_study(sampler=dngo.optuna.Sampler(), directions=["minimize"] * 2)
-    study.add_trial(
-        optuna.create_trial(
-            params={"x": 0.5},
-            distributions={"x": optuna.distributions.FloatDistribution(0, 1)},
-            values=[0, 1],
-        )
-    )
+    kinds = {"x": optuna.distributions.FloatDistribution(0, 1)}
+    study.add_trial(optuna.create_trial(params={"x": 0.5}, distributions=kinds, values=[0, 1]))
     with pytest.raises(UserError, match="works with one objective"):
         study.ask().suggest_float("x", 0, 1)
 
@@ -185,11 +181,15 @@ def test_a_candidate_that_fails_is_an_outcome() -> None:
 
 # What a search is by itself; the others fit its estimator again and again, as scikit-learn's own tests do.
 OF_SEARCHES = (
-    *("clone", "params", "no_attributes", "fit_returns_self", "dict_unchanged"),
-    *("do_not_raise", "repr"),
-    *("n_features_in", "fit1d", "fit2d_1sample", "tags", "mutable_defaults", "overwrite"),
-    *("doc", "unfitted"),
+    "clone",
+    "params",
+    "no_attributes",
+    "fit_returns_self",
+    "dict_unchanged",
+    "do_not_raise",
 )
+OF_SEARCHES += ("repr", "n_features_in", "fit1d", "fit2d_1sample", "tags", "mutable_defaults")
+OF_SEARCHES += ("overwrite", "doc", "unfitted")
 
 
 def test_of_several_metrics_one_is_searched_by() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dngo.acquisition import History, design, propose_batch
@@ -53,11 +55,19 @@ def drawn_outcomes(fantasies: Fantasies, new: np.ndarray, noise: np.ndarray) -> 
     return outcomes
 
 
-def model_of(space: Space, v: np.ndarray, y: np.ndarray, seed: int = 0) -> Model:
-    data = TrainingData(
-        x=space.encode(v), y=y, constraints={"completed": np.isfinite(y).astype(float)}
-    )
-    return fit_model(data, QUICK, QUICK_CLASSIFIER, rng=np.random.default_rng(seed))
+def model_of(
+    space: Space,
+    v: np.ndarray,
+    y: np.ndarray,
+    seed: int = 0,
+    settings: Any = QUICK,
+    classifier: Any = QUICK_CLASSIFIER,
+    **data: Any,
+) -> Model:
+    """A model of outcomes y (NaN where one failed). data: what else is known of them."""
+    completed = np.isfinite(y).astype(float)
+    known = TrainingData(space.encode(v), y, **{"constraints": {"completed": completed}, **data})
+    return fit_model(known, settings, classifier, rng=np.random.default_rng(seed))
 
 
 def points(space: Space, n: int, seed: int = 0) -> np.ndarray:
@@ -68,12 +78,16 @@ def height(space: Space, v: np.ndarray) -> np.ndarray:
     return np.sum((space.encode(v) - 0.3) ** 2, axis=1)
 
 
-def propose(space, v, y, size, *, pending=None, seed=1, settings=SMALL, model=None):
+def propose(
+    space, v, y, size, *, pending=None, seed=1, settings=SMALL, model=None, root=None, **history
+):
+    pending = np.empty((0, space.k)) if pending is None else pending
     return propose_batch(
         model or model_of(space, v, y),
         space,
-        History(v, y, np.empty((0, space.k)) if pending is None else pending),
+        History(v, y, pending, **history),
         size=size,
         settings=settings,
         rng=np.random.default_rng(seed),
+        root=root,
     )

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proposing import drawn_outcomes, fitted_component, points
+from proposing import drawn_outcomes, fitted_component, model_of, points, propose
 from scipy import stats
 from spaces import cube, mixed
 
-from dngo.acquisition import History, design, propose_batch
+from dngo.acquisition import History, design
 from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.joint import Batch, Drawn, drawn, improvement
 from dngo.acquisition.measures import expected_improvement
@@ -25,7 +25,6 @@ from dngo.acquisition.state import BatchState
 from dngo.rules import current, using
 from dngo.rules.acquisition import DescentRules
 from dngo.space import Space
-from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.linear import FiniteBasis, Regression
 from dngo.surrogates.settings import SurrogateSettings
 
@@ -43,15 +42,14 @@ class JointAlone(Modelled):
         return [Joint()]
 
 
+GP = SurrogateSettings(kind="gp", hyperparameter_samples=1, warp=False)
 SETTINGS = JointAlone(uniform_candidates=512)
 MANY = current().but(joint={"least": 2048, "most": 2048})
 
 
 @pytest.fixture(scope="module")
 def model():
-    data = TrainingData(x=SPACE.encode(V), y=Y, constraints={"completed": np.ones(len(Y))})
-    settings = SurrogateSettings(kind="gp", hyperparameter_samples=1, warp=False)
-    return fit_model(data, settings, rng=np.random.default_rng(1))
+    return model_of(SPACE, V, Y, 1, GP)
 
 
 def unit_of(model) -> float:
@@ -59,36 +57,39 @@ def unit_of(model) -> float:
     return model.scale.spread * model.scale.scale
 
 
-def state_of(model, pending: np.ndarray = V[:0]) -> BatchState:
-    history = History(V, Y, pending)
-    plan = SETTINGS.stages()
-    return BatchState(model, SPACE, history, 8, SETTINGS.shared(), plan, np.random.default_rng(0))
+def state_of(model) -> BatchState:
+    rng, plan = np.random.default_rng(0), SETTINGS.stages()
+    return BatchState(model, SPACE, History(V, Y, V[:0]), 8, SETTINGS.shared(), plan, rng)
 
 
-def test_one_pick_with_nothing_pending_has_the_highest_expected_improvement(model) -> None:
-    """Closed-form expected improvement (Snoek et al. 2012, equation 3), within Monte Carlo error."""
+@pytest.fixture(scope="module")
+def functions(model) -> Drawn:
     with using(MANY):
-        functions = drawn(state_of(model), 2048, np.random.default_rng(3))
-    batch = Batch(
-        functions, improvement, np.ones(len(functions.v)), Spacing(SPACE, History(V, Y), 0)
-    )
+        return drawn(state_of(model), 2048, np.random.default_rng(3))
+
+
+def batch_by(functions: Drawn) -> Batch:
+    spacing = Spacing(SPACE, History(V, Y), 0)
+    return Batch(functions, improvement, np.ones(len(functions.v)), spacing)
+
+
+def test_one_pick_with_nothing_pending_has_the_highest_expected_improvement(
+    model, functions: Drawn
+) -> None:
+    """Closed-form expected improvement (Snoek et al. 2012, equation 3), within Monte Carlo error."""
     (component,) = model.objective
     (mean,), (variance,) = component.latent(component.features(SPACE.encode(functions.v)))
     best = np.min(model.scale.to_model(Y))
     exact = expected_improvement(best, mean, np.sqrt(variance)) * unit_of(model)
-    at, value, second = batch.next()
+    at, value, second = batch_by(functions).next()
     assert value == pytest.approx(exact[at], rel=0.1) and 0.9 * value < second <= value
     assert exact[at] >= 0.95 * exact.max()
 
 
-def test_a_batch_adds_as_much_as_by_fantasies(model) -> None:
+def test_a_batch_adds_as_much_as_by_fantasies(model, functions: Drawn) -> None:
     """The sum of the picks' values is the batch's expected improvement by joint draws; sequential
     fantasies estimate the same (section 3.3)."""
-    with using(MANY):
-        functions = drawn(state_of(model), 2048, np.random.default_rng(3))
-    batch = Batch(
-        functions, improvement, np.ones(len(functions.v)), Spacing(SPACE, History(V, Y), 0)
-    )
+    batch = batch_by(functions)
     picks, values, _ = zip(*(batch.next() for _ in range(5)), strict=True)
     best = float(np.min(model.scale.to_model(Y)))
     fantasies = Fantasies(model.objective, best, 4000, np.random.default_rng(0), noisy=False)
@@ -101,12 +102,7 @@ def test_a_batch_adds_as_much_as_by_fantasies(model) -> None:
 
 
 def test_a_batch_fills_up_and_replays(model) -> None:
-    one, other = (
-        propose_batch(
-            model, SPACE, History(V, Y), size=40, settings=SETTINGS, rng=np.random.default_rng(2)
-        )
-        for _ in range(2)
-    )
+    one, other = (propose(SPACE, V, Y, 40, settings=SETTINGS, model=model) for _ in range(2))
     assert len(one) == 40 and one.v.tobytes() == other.v.tobytes()
     assert len(np.unique(one.v, axis=0)) == 40 and set(one.stage) == {"joint"}
 
@@ -116,13 +112,8 @@ def test_one_batch_does_not_stake_all_on_one_edge() -> None:
     v = points(SPACE, 30)
     feasible = v[:, 0] < 0.55
     y = np.where(feasible, -v[:, 0] + 0.1 * v[:, 1], np.nan)
-    data = TrainingData(x=SPACE.encode(v), y=y, constraints={"completed": feasible.astype(float)})
-    model = fit_model(
-        data, SurrogateSettings(kind="gp", hyperparameter_samples=1), rng=np.random.default_rng(1)
-    )
-    found = propose_batch(
-        model, SPACE, History(v, y), size=12, settings=SETTINGS, rng=np.random.default_rng(2)
-    )
+    model = model_of(SPACE, v, y, 1, SurrogateSettings(kind="gp", hyperparameter_samples=1))
+    found = propose(SPACE, v, y, 12, seed=2, settings=SETTINGS, model=model)
     assert found.v[:, 0].std() > 0.01 and (found.v[:, 0] < 0.55).sum() >= 5
 
 
@@ -130,8 +121,8 @@ def test_the_default_chooses_a_batch_by_drawn_functions_and_one_point_by_the_exa
     model,
 ) -> None:
     def stages(size: int, **settings: object) -> set[str]:
-        mcei, rng = AcquisitionSettings(**settings), np.random.default_rng(3)
-        found = propose_batch(model, SPACE, History(V, Y), size=size, settings=mcei, rng=rng)
+        mcei = AcquisitionSettings(**settings)
+        found = propose(SPACE, V, Y, size, seed=3, settings=mcei, model=model)
         assert len(found) == size and np.isfinite(found.value).all()
         return set(found.stage)
 
@@ -142,28 +133,13 @@ def test_the_default_chooses_a_batch_by_drawn_functions_and_one_point_by_the_exa
     assert "joint" not in stages(12, when_vanished="explore")
 
 
-def test_greedy_is_near_the_best_batch() -> None:
-    rng = np.random.default_rng(5)
-    values = rng.standard_normal((40, 9))
-    v = SPACE.from_unit(rng.random((9, 2)))
-    batch = Batch(
-        Drawn(v, values, np.zeros(40)), improvement, np.ones(9), Spacing(SPACE, History(V, Y), 0)
-    )
-    found = sum(batch.next()[1] for _ in range(3))
-    best = max(
-        np.maximum(-values[:, list(c)].min(axis=1), 0).mean()
-        for c in itertools.combinations(range(9), 3)
-    )
-    assert found >= (1 - 1 / np.e) * best
-
-
 # ---- Laws of expected improvement and of fantasies
 
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=50, deadline=None)
-@given(best=st.floats(-3, 3), mean=st.floats(-3, 3), deviation=st.floats(1e-3, 5))
+@settings(max_examples=25, deadline=None)
+@given(best=st.floats(-3, 3), mean=st.floats(-3, 3), deviation=st.floats(1e-3, 5) | st.just(0.0))
 def test_expected_improvement_is_the_integral(best, mean, deviation):
     z = np.linspace(-12, 12, 200_001)
     density = stats.norm.pdf(z)
@@ -172,12 +148,7 @@ def test_expected_improvement_is_the_integral(best, mean, deviation):
     assert found == pytest.approx(expected, abs=1e-8)
 
 
-def test_expected_improvement_of_a_certain_point_is_its_improvement():
-    found = expected_improvement(np.array([1.0, 1.0]), np.array([0.25, 2.0]), np.zeros(2))
-    np.testing.assert_array_equal(found, [0.75, 0.0])
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=seeds, pending=st.integers(1, 5), n=st.integers(0, 8))
 def test_rank_one_updates_equal_refitting_with_the_fantasised_points(seed, pending, n):
     component, (network, x, y, alpha, beta) = fitted_component(seed, n=n)
@@ -320,16 +291,9 @@ def batch_of(
     u = space.unit(v)
     y = function(u) + noise * np.random.default_rng(1).standard_normal(len(v))
     y = np.where(holds(u), y, np.nan)
-    data = TrainingData(x=space.encode(v), y=y, constraints={"completed": holds(u).astype(float)})
-    model = fit_model(data, SURROGATE, rng=np.random.default_rng(2))
-    return propose_batch(
-        model,
-        space,
-        History(v, y, iteration=np.zeros(len(v), dtype=int)),
-        size=SIZE,
-        settings=settings or AcquisitionSettings(),
-        rng=np.random.default_rng(3),
-    )
+    model, batch = model_of(space, v, y, 2, SURROGATE), np.zeros(len(v), dtype=int)
+    settings = settings or AcquisitionSettings()
+    return propose(space, v, y, SIZE, seed=3, settings=settings, model=model, iteration=batch)
 
 
 @pytest.mark.full

@@ -204,17 +204,13 @@ def test_points_side_by_side_have_their_shares(tmp_path: Path) -> None:
     outcomes = share.evaluate_all()
     assert [o.objective for o in outcomes] == [0, 1, 2, 3]
     seen = [o.metadata["seen"] for o in outcomes]
-    assert most_at_once([s[:2] for s in seen]) == 2
+    assert max(sum(b <= began < e for b, e, *_ in seen) for began, *_ in seen) == 2
     assert {s[3] for s in seen} == {"1"}
     if len(os.sched_getaffinity(0)) >= 2:
         assert {tuple(s[2]) for s in seen} == {tuple(slot.cpus) for slot in share.shares}
         assert all(len(slot.cpus) == 1 for slot in share.shares)
     assert [slot.limits.memory for slot in share.shares] == [2e8, 2e8]
     assert list((tmp_path / "claims").glob("[0-9]")) == []
-
-
-def most_at_once(spans: list[list[float]]) -> int:
-    return max(sum(b <= began < e for b, e in spans) for began, _ in spans)
 
 
 def test_gpus_are_shared_by_slot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,20 +258,18 @@ WRAPPED = """
 echo . >> {folder}/runs; touch {folder}/started; while [ ! -e {folder}/go ]; do sleep 0.05; done
 echo '{{"objective": 0.5}}' > $DNGO_OUTCOME.tmp; mv $DNGO_OUTCOME.tmp $DNGO_OUTCOME; touch {folder}/wrote
 """
+BARE = "env -i PATH=$PATH DNGO_OUTCOME=$DNGO_OUTCOME"
 WRAPPERS = {
     "script": ["bash", "-c", "bash {folder}/program.sh; true"],
     "double fork": ["bash", "-c", "(bash {folder}/program.sh &) ; sleep 60"],
     "session": ["bash", "-c", "setsid bash {folder}/program.sh & sleep 60"],
-    "other environment": [
-        "bash",
-        "-c",
-        "env -i PATH=$PATH DNGO_OUTCOME=$DNGO_OUTCOME bash {folder}/program.sh; true",
-    ],
+    "other environment": ["bash", "-c", f"{BARE} bash {{folder}}/program.sh; true"],
 }
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("wrapper", "late"), [*((wrapper, False) for wrapper in WRAPPERS), ("script", True)]
+)
 def test_what_goes_on_under_a_wrapper_is_waited_for_and_adopted(
     tmp_path: Path, wrapper: str, late: bool
 ) -> None:

@@ -1,8 +1,9 @@
 """Categories: their levels have no order and no distance, in models and in searches alike."""
 
 import numpy as np
+from proposing import model_of, propose
 
-from dngo.acquisition import History, propose_batch
+from dngo.acquisition import History
 from dngo.acquisition.candidates import everything
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import Spacing
@@ -94,20 +95,10 @@ def settled(levels: int) -> tuple[np.ndarray, np.ndarray]:
 
 def next_levels(levels: int, size: int) -> list[str]:
     v, y = settled(levels)
-    data = TrainingData(
-        x=CHOICES.encode(v), y=y, constraints={"completed": np.ones(24)}, groups=CHOICES.groups
-    )
     settings = SurrogateSettings(kind="gp", hyperparameter_samples=1)
-    model = fit_model(data, settings, rng=np.random.default_rng(0))
-    history = History(v, y, iteration=np.repeat(np.arange(6), 4))
-    found = propose_batch(
-        model,
-        CHOICES,
-        history,
-        size=size,
-        settings=AcquisitionSettings(),
-        rng=np.random.default_rng(1),
-    )
+    model = model_of(CHOICES, v, y, 0, settings, groups=CHOICES.groups)
+    how = {"settings": AcquisitionSettings(), "iteration": np.repeat(np.arange(6), 4)}
+    found = propose(CHOICES, v, y, size, model=model, **how)
     new = [p["c"] for p in CHOICES.to_parameters(found.v)]
     return [c for c, stage in zip(new, found.stage, strict=True) if stage == "untried"]
 

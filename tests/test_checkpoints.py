@@ -111,37 +111,38 @@ def test_where_no_folder_can_be_made_an_evaluation_runs_without(tmp_path: Path) 
         pass
 
 
-@pytest.mark.parametrize("keep", [0, 2, 10])
-def test_folders_are_bounded_and_those_of_promising_points_stay(tmp_path: Path, keep: int) -> None:
-    found = checkpoints(tmp_path, keep=keep)
-    points = [proposal(i, x=i / 10, epochs=3) for i in range(6)]
-    points += [proposal(6, x=0.9, epochs=27), proposal(7, x=0.8, epochs=3)]
+def left(
+    found: Checkpoints, points: list[Proposal], outcomes: list[Outcome], **how: Any
+) -> set[int]:
+    """The slots whose folders stay after a merge."""
     for one in points:
         with found.held(one):
             (found.of(one) / "state").write_text("much")
+    found.settle(points, outcomes, **how)
+    return {one.slot for one in points if found.of(one).exists()}
+
+
+@pytest.mark.parametrize("keep", [0, 2, 10])
+def test_folders_are_bounded_and_those_of_promising_points_stay(tmp_path: Path, keep: int) -> None:
+    points = [proposal(i, x=i / 10, epochs=3) for i in range(6)]
+    points += [proposal(6, x=0.9, epochs=27), proposal(7, x=0.8, epochs=3)]
     outcomes = [ended(one, float(i)) for i, one in enumerate(points[:7])]
     outcomes.append(ended(points[7], float("nan"), "failed"))
-    found.settle(
-        points, outcomes, goes_on=lambda p: p.parameters["epochs"] < 27, flying=[points[5]]
-    )
-    left = {one.slot for one in points if found.of(one).exists()}
+    how = {"goes_on": lambda p: p.parameters["epochs"] < 27, "flying": [points[5]]}
+    stay = left(checkpoints(tmp_path, keep=keep), points, outcomes, **how)
     # The one in flight stays; of those that may go on, the best third, and then the newest.
-    assert left == {5} | {0: set(), 2: {0, 1}, 10: {0, 1, 2, 3, 4}}[keep]
+    assert stay == {5} | {0: set(), 2: {0, 1}, 10: {0, 1, 2, 3, 4}}[keep]
 
 
 def test_of_several_objectives_the_folders_of_the_front_stay(tmp_path: Path) -> None:
     found = checkpoints(tmp_path, keep=2, signs={"error": 1.0, "speed": -1.0})
     points = [proposal(i, x=i / 10, epochs=3) for i in range(6)]
-    for one in points:
-        with found.held(one):
-            (found.of(one) / "state").write_text("much")
     values = [(1.0, 5.0), (9.0, 1.0), (9.0, 1.0), (9.0, 1.0), (5.0, 9.0), (9.0, 1.0)]
     outcomes = [
         replace(ended(one, math.nan), objectives={"error": error, "speed": speed})
         for one, (error, speed) in zip(points, values, strict=True)
     ]
-    found.settle(points, outcomes, goes_on=lambda p: True, flying=[])
-    assert {one.slot for one in points if found.of(one).exists()} == {0, 4}
+    assert left(found, points, outcomes, goes_on=lambda p: True, flying=[]) == {0, 4}
 
 
 def test_kills_lose_an_epoch_and_no_evaluation(tmp_path: Path) -> None:
@@ -179,15 +180,8 @@ def test_kills_lose_an_epoch_and_no_evaluation(tmp_path: Path) -> None:
     for x, a, epoch in epochs:
         highest[x, a] = max(highest.get((x, a), 0), epoch)
     assert sum(highest.values()) == len(epochs)
-    top = {(x, a) for x, a, level in lines("ends.txt") if level == 27}
-    assert top and not any(
-        (tmp_path / "s" / "checkpoints" / name).is_dir() for name in _folders(tmp_path / "s", top)
-    )
-
-
-def _folders(folder: Path, points: set[tuple[float, ...]]) -> list[str]:
-    found = checkpoints(folder)
-    return [found.of(proposal(0, x=x, a=a, epochs=27)).name for x, a in points]
+    top = [proposal(0, x=x, a=a, epochs=27) for x, a, level in ends if level == 27]
+    assert top and not any(checkpoints(tmp_path / "s").of(one).is_dir() for one in top)
 
 
 def test_a_command_is_given_the_folder_and_a_check_too(
@@ -210,19 +204,13 @@ def test_a_command_is_given_the_folder_and_a_check_too(
 
 def test_a_program_that_does_not_name_the_folder_hears_of_none(tmp_path: Path) -> None:
     """It was told of a folder that nobody had made."""
+    code = "import os; print(float('DNGO_CHECKPOINT' in os.environ))"
     document = {
         "study": "s",
         "results": str(tmp_path),
-        "objective": {
-            "command": [
-                sys.executable,
-                "-c",
-                "import os; print(float('DNGO_CHECKPOINT' in os.environ))",
-            ]
-        },
+        "objective": {"command": [sys.executable, "-c", code]},
         "space": {"x": {"type": "float", "low": 0, "high": 1}},
         "design": {"size": 1},
-        "batch_size": 1,
     }
     study = Study(validate(document))
     study.propose(0, None, study.iteration(0) / "proposals.json")

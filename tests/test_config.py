@@ -150,16 +150,11 @@ def test_mistakes(tmp_path: Path, text: str) -> None:
         "surrogate: {steps: 50}": "surrogate.networks.steps",
         "surrogate: {networks: 1}": "networks.ensemble now",
         "surrogate: {constraint_likelihood: step}": "is classifier.likelihood now",
-        "surrogate: {kind: gp, chains: 99}": "does nothing where kind is gp; it is for kind bohamiann",
-        "surrogate: {kind: bohamiann, activation: relu}": "does nothing where kind is bohamiann",
         "acquisition: {local_share: 0.3}": "is acquisition.trust_region_share now",
         "acquisition: {min_distance: 0.1}": "is acquisition.spacing now",
-        "acquisition: {kind: lcb, when_vanished: explore}": "it is for kind mcei or pi",
     }.items(),
 )
-def test_keys_of_version_1_and_of_other_kinds_say_where_they_are_now(
-    tmp_path: Path, section: str, words: str
-) -> None:
+def test_keys_of_version_1_say_where_they_are_now(tmp_path: Path, section: str, words: str) -> None:
     message = mistake(tmp_path, HEAD + "space: {x: {type: boolean}}\n" + section)
     assert ":4:" in message
     assert words in message
@@ -208,47 +203,34 @@ def test_later_files_and_the_command_line_win(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
+    [(r'"b\u0000"', "NUL"), (r'"\ud800"', "half of a surrogate"), (r'"a\udc00b"', "half of a")],
+)
+@pytest.mark.parametrize(
+    ("document", "place"),
     [
-        (r'"b\u0000"', "NUL"),
-        (r'"\ud800"', "half of a surrogate pair"),
-        (r'"a\udc00b"', "half of a surrogate pair"),
+        ("space: {x: {type: categorical, choices: [a, TEXT]}}\n", "space.x"),
+        (OF_X.replace("command: run", "command: run, environment: {V: TEXT}"), "environment"),
+        (OF_X.replace("command: run", "command: run, environment: {TEXT: v}"), "environment"),
     ],
 )
-@pytest.mark.parametrize("key", ["space", "environment", "name", "override"])
 def test_text_that_no_archive_can_hold_is_refused_with_its_place(
-    tmp_path: Path, text: str, words: str, key: str
+    tmp_path: Path, text: str, words: str, document: str, place: str
 ) -> None:
-    choices, environment = '["a", "b"]', "{}"
-    if key == "space":
-        choices = f'["a", {text}]'
-    elif key == "environment":
-        environment = f"{{V: {text}}}"
-    elif key == "name":
-        environment = f"{{{text}: v}}"
-    path = tmp_path / "config.yaml"
-    path.write_text(
-        "study: s\n"
-        f"objective: {{command: run, environment: {environment}}}\n"
-        f"space: {{x: {{type: categorical, choices: {choices}}}}}\n"
-    )
-    overrides = {"results": json.loads(text)} if key == "override" else None
+    head = "" if "study" in document else HEAD
+    path = write(tmp_path, head + document.replace("TEXT", text))
     with pytest.raises(UserError, match=words) as error:
-        load([path], overrides)
+        load([path])
     str(error.value).encode()
-    place = {"space": "space.x", "override": "results"}.get(key, "objective.environment")
     assert place in str(error.value)
+    with pytest.raises(UserError, match=f"results.*{words}"):
+        load([write(tmp_path, OF_X)], {"results": json.loads(text)})
 
 
 def test_an_emoji_as_json_writes_it_is_that_emoji(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    document = {
-        "study": "s",
-        "objective": {"command": "run"},
-        "space": {"x": {"type": "categorical", "choices": ["🙂", "b"]}},
-    }
-    path.write_text(json.dumps(document))
-    config = load([path])
-    assert config.space["x"].choices == ["🙂", "b"]
+    space = {"x": {"type": "categorical", "choices": ["🙂", "b"]}}
+    document = {"study": "s", "objective": {"command": "run"}, "space": space}
+    config = load([write(tmp_path, json.dumps(document))])
+    assert config.space["x"].choices == ["🙂", "b"]  # type: ignore[union-attr]
     assert validate(json.loads(config.resolved())).identity() == config.identity()
 
 

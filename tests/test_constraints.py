@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proposing import model_of
+from proposing import model_of, propose
 from toy import FEW as LITTLE
-from toy import Toy, advance
+from toy import advance
 
-from dngo.acquisition import History, Pick, design, propose_batch
+from dngo.acquisition import History, Pick, design
 from dngo.acquisition import candidates as cand
 from dngo.acquisition.keys import NoKeys
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.state import BatchState
-from dngo.archive import read_header, read_table, verify
+from dngo.archive import read_table, verify
 from dngo.cli import main
 from dngo.config import load, validate
 from dngo.errors import UserError
@@ -122,12 +122,9 @@ def test_an_expression_holds_where_a_parameter_that_it_names_is_inactive() -> No
         ("(lambda: x)() <= 1", "column"),
         ("[n for n in (1, 2)] == 1", "is not a number"),
         ("x <= 1e999", "column 6: numbers must be finite"),
-        ("x <= " + "9" * 400, "numbers must be finite"),
         ("x <= 1e308 * 10", "column 6: 1e308 * 10 is no finite number"),
         ("x + size <= 1 + exp(1000)", "column 17: exp(1000) is no finite number"),
         ("n * 1e308 * 10 <= 1", "column 1: the numbers in n * 1e308 * 10 overflow"),
-        ("sum(x, 1e308, 1e308) <= 1", "column 1: the numbers in sum(x, 1e308, 1e308) overflow"),
-        ("count_nonzero(x, n) <= 1e308 * 10", "column 24: 1e308 * 10 is no finite number"),
         ("n < 1e308 * 1e5 or x < 1", "is no finite number"),
         ("log(0) * x <= 1", "column 1: log(0) is no finite number"),
         ("x <= 1 / 0", "nothing can be divided by zero"),
@@ -343,15 +340,8 @@ def test_every_proposal_of_every_kind_keeps_the_constraints(kind: str, found) ->
     for outcomes in (y, np.full(len(y), np.nan)):
         if kind in ("random", "sobol", "optuna") and outcomes is not y:
             continue
-        batch = propose_batch(
-            model_of(space, first, outcomes),
-            space,
-            History(first, outcomes, np.empty((0, space.k))),
-            size=6,
-            settings=chosen_by(kind),
-            rng=np.random.default_rng(1),
-            root=np.random.SeedSequence(0),
-        )
+        root = np.random.SeedSequence(0)
+        batch = propose(space, first, outcomes, 6, settings=chosen_by(kind), root=root)
         assert not broken(space, forms, batch.v).any()
         if space.size == math.inf:
             assert len(batch.v) == 6
@@ -392,21 +382,6 @@ def test_points_that_keep_the_constraints_are_counted() -> None:
     assert counted({**few, "n": n}, "n <= 2") == 3 + 3 * 2
     assert math.isnan(counted({f"x{i}": {"type": "int", "low": 0, "high": 99} for i in range(9)}))
     assert math.isnan(counted({"x": {"type": "float", "low": 0, "high": 1}}))
-
-
-def test_check_says_how_many_points_there_are(tmp_path: Path, capsys: Any) -> None:
-    path = tmp_path / "config.yaml"
-    parts = {f"x{i}": {"type": "int", "low": 0, "high": 10} for i in range(6)}
-    document = {
-        "study": "a",
-        "objective": {"command": "true"},
-        "space": parts,
-        "space_constraints": [" + ".join(parts) + " == 10"],
-        "design": {"include_default": False},
-    }
-    path.write_text(json.dumps(document))
-    assert main(["check", str(path)]) == 0
-    assert "over 6 parameters (3,003 points)" in capsys.readouterr().out
 
 
 def test_a_stage_cannot_pick_what_breaks_a_constraint() -> None:
@@ -452,56 +427,39 @@ surrogate: {{kind: gp, hyperparameter_samples: 2}}
 MIXTURE = ["x1 + x2 + x3 + x4 == 1", "x1 + x2 <= 0.6"]
 
 
-class Mixture(Toy):
-    """The toy study's machinery around a mixture of four."""
-
-    def configure(self, *, iterations: int, batch_size: int = 3, extra: str = "") -> None:
-        del batch_size, extra
-        self.write(iterations=iterations)
-
-    def write(
-        self, *, iterations: int = 1, default: float = 0.25, constraints: list[str] = MIXTURE
-    ) -> None:
-        (self.folder / "objective.py").write_text(OBJECTIVE)
-        few = json.dumps(LITTLE)
-        (self.folder / "config.yaml").write_text(
-            CONFIG.format(
-                iterations=iterations, default=default, constraints=json.dumps(constraints)
-            )
-            + f"acquisition: {few}\n"
-        )
-
-    @property
-    def study(self) -> Study:
-        return Study(load([self.folder / "config.yaml"], {"results": str(self.results.parent)}))
+def written(
+    folder: Path, *, iterations: int = 1, default: float = 0.25, constraints: list[str] = MIXTURE
+) -> Path:
+    """The configuration of a study of a mixture of four."""
+    (folder / "objective.py").write_text(OBJECTIVE)
+    values = {"iterations": iterations, "default": default, "constraints": json.dumps(constraints)}
+    path = folder / "config.yaml"
+    path.write_text(CONFIG.format(**values) + f"acquisition: {json.dumps(LITTLE)}\n")
+    return path
 
 
 def test_a_mixture_is_studied_and_derived_again(tmp_path: Path, capsys) -> None:
-    study = Mixture(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
+    def study_of(**changes: Any) -> Study:
+        return Study(load([written(tmp_path, **changes)], {"results": str(tmp_path / "results")}))
+
+    study = study_of()
     for t in range(2):
-        advance(study.study, t)
+        advance(study, t)
     table = read_table(study.archive)
     assert len(table) == 9
     assert verify(study.archive) == []
     np.testing.assert_allclose(table.v.sum(axis=1), 1.0, rtol=1e-9)
     assert (table.v[:, 0] + table.v[:, 1] <= 0.6 * (1 + 1e-9)).all()
-    header = read_header(study.archive)
-    assert header is not None
-    assert header.identity["space_constraints"] == sorted(MIXTURE)
     assert main(["replay", str(study.archive)]) == 0
     assert main(["audit", str(study.archive), "--proposal", "1-0"]) == 0
-    page = capsys.readouterr().out
-    assert "x1 + x2 <= 0.6          holds" in page
+    assert "x1 + x2 <= 0.6          holds" in capsys.readouterr().out
     # They are a part of what the study is.
-    study.write(iterations=2, constraints=MIXTURE[:1])
-    with pytest.raises(UserError, match="space_constraints was"):
-        study.study.plan()
-    with pytest.raises(UserError, match="space_constraints was"):
-        advance(study.study, 2)
+    for step in (Study.plan, lambda study: advance(study, 2)):
+        with pytest.raises(UserError, match="space_constraints was"):
+            step(study_of(iterations=2, constraints=MIXTURE[:1]))
     assert len(read_table(study.archive)) == 9
     # In another order they are the same.
-    study.write(iterations=1, constraints=MIXTURE[::-1])
-    assert study.study.plan().iterations == ()
+    assert study_of(constraints=MIXTURE[::-1]).plan().iterations == ()
 
 
 @pytest.mark.parametrize(
@@ -512,17 +470,18 @@ def test_a_mixture_is_studied_and_derived_again(tmp_path: Path, capsys) -> None:
     ],
 )
 def test_check_names_what_is_wrong(tmp_path: Path, capsys, change, message: str) -> None:
-    study = Mixture(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
-    study.write(**change)
-    assert main(["check", str(study.folder / "config.yaml")]) == 1
-    out = capsys.readouterr()
-    assert message in out.err
-    assert f"{study.folder}/config.yaml:9: space_constraints.0: " in out.err
-    assert len(out.err.splitlines()) == 1
+    path = written(tmp_path, **change)
+    assert main(["check", str(path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line and f"{path}:9: space_constraints.0: " in line
 
 
 def test_check_says_how_much_of_the_space_is_left(tmp_path: Path, capsys) -> None:
-    study = Mixture(tmp_path / "toy", iterations=1, batch_size=3, sleep=0)
-    study.write(constraints=["x1 + x2 <= 1", "x3 <= x4"])
-    assert main(["check", str(study.folder / "config.yaml")]) == 0
+    path = written(tmp_path, constraints=["x1 + x2 <= 1", "x3 <= x4"])
+    assert main(["check", str(path)]) == 0
     assert "Known constraints: 2; about 0.25 of the space keeps them" in capsys.readouterr().out
+    whole = "{type: int, low: 0, high: 10"
+    text = path.read_text().replace("{type: float, low: 0, high: 1", whole).replace("0.25", "5")
+    path.write_text(text.replace('<= 1"', '<= 10"'))
+    assert main(["check", str(path)]) == 0
+    assert "over 4 parameters (4,356 points)" in capsys.readouterr().out

@@ -37,20 +37,13 @@ def test_ways_to_report(code: str, tmp_path: Path) -> None:
     assert outcome.parameters_digest == digest_parameters(POINT.parameters)
 
 
-def test_full_document_and_infeasible(tmp_path: Path) -> None:
-    def document(cold: bool) -> Objective:
-        report = {
-            "objective": 2,
-            "constraints": {"cold": cold},
-            "noise": 0.5,
-            "metadata": {"a": [1]},
-        }
-        return python(f"print('''{json.dumps(report)}''')")
-
-    good = outcome_of(document(True), tmp_path, ["cold"])
-    assert (good.status, good.objective, good.noise, good.metadata) == ("ok", 2.0, 0.5, {"a": [1]})
-    bad = outcome_of(document(False), tmp_path, ["cold"])
-    assert (bad.status, bad.constraints, bad.message) == ("infeasible", {"cold": 0}, "broke cold")
+@pytest.mark.parametrize("cold", [True, False])
+def test_full_document_and_infeasible(tmp_path: Path, cold: bool) -> None:
+    report = {"objective": 2, "constraints": {"cold": cold}, "noise": 0.5, "metadata": {"a": [1]}}
+    found = outcome_of(python(f"print({json.dumps(report)!r})"), tmp_path, ["cold"])
+    assert (found.objective, found.noise, found.metadata) == (2.0, 0.5, {"a": [1]})
+    ends = ("ok", {"cold": 1}, "") if cold else ("infeasible", {"cold": 0}, "broke cold")
+    assert (found.status, found.constraints, found.message) == ends
 
 
 @pytest.mark.parametrize(
@@ -71,13 +64,22 @@ def test_unreadable_reports_are_invalid(code: str, words: str, tmp_path: Path) -
     assert math.isnan(outcome.objective)
 
 
-def test_failures_say_why(tmp_path: Path) -> None:
-    outcome = outcome_of(python("import sys; sys.exit('cold start'); print(1)"), tmp_path)
-    assert (outcome.status, outcome.message) == ("failed", "exit status 1: cold start")
-    outcome = outcome_of(python("print(0.5); raise SystemExit(3)"), tmp_path)
-    assert (outcome.status, outcome.message) == ("failed", "exit status 3")
-    outcome = outcome_of(python("import os; os.kill(os.getpid(), 11)"), tmp_path)
-    assert (outcome.status, outcome.message) == ("failed", "killed by signal 11")
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import sys; sys.exit('cold start'); print(1)", "exit status 1: cold start"),
+        ("print(0.5); raise SystemExit(3)", "exit status 3"),
+        ("raise SystemExit(127)", "exit status 127"),  # as a shell says that there is no program
+        ("import os; os.kill(os.getpid(), 11)", "killed by signal 11"),
+        (
+            "import os; open(os.environ['DNGO_OUTCOME'], 'w').write('{\"constr'); raise SystemExit(7)",
+            "exit status 7",
+        ),
+    ],
+)
+def test_failures_say_why(code: str, message: str, tmp_path: Path) -> None:
+    outcome = outcome_of(python(code), tmp_path, ["hot"])
+    assert (outcome.status, outcome.message, outcome.constraints) == ("failed", message, {})
 
 
 @pytest.mark.parametrize(
@@ -117,17 +119,8 @@ def test_what_cannot_be_started_is_no_outcome(
             share.evaluate(attempts=Attempts("r", 2))
     assert list((tmp_path / "outcomes").iterdir()) == []
     share.run = runner(python("print(1)"), tmp_path).run  # type: ignore[method-assign]
-    assert [(o.status, o.attempts) for o in share.evaluate(attempts=Attempts("r", 2))] == [
-        ("ok", 1)
-    ]
-
-
-@pytest.mark.parametrize("number", [126, 127])
-def test_a_program_that_ends_like_a_shell_without_it_is_an_outcome(
-    number: int, tmp_path: Path
-) -> None:
-    outcome = outcome_of(python(f"raise SystemExit({number})"), tmp_path)
-    assert (outcome.status, outcome.message) == ("failed", f"exit status {number}")
+    (outcome,) = share.evaluate(attempts=Attempts("r", 2))
+    assert (outcome.status, outcome.attempts) == ("ok", 1)
 
 
 def test_the_program_is_started_as_any_other(tmp_path: Path) -> None:
@@ -227,7 +220,7 @@ def test_memory_limit(tmp_path: Path) -> None:
 
 def test_a_flood_of_output_is_kept_within_bounds_and_its_end_is_read(tmp_path: Path) -> None:
     code = (
-        "import sys\nfor i in range(100): sys.stdout.write('x' * 1_000_000)\nprint('\\nbye\\n0.5')"
+        "import sys\nfor i in range(20): sys.stdout.write('x' * 1_000_000)\nprint('\\nbye\\n0.5')"
     )
     outcome = outcome_of(python(code, output_limit=4096), tmp_path)
     assert (outcome.status, outcome.objective) == ("ok", 0.5)
@@ -239,7 +232,7 @@ def test_a_flood_of_output_is_kept_within_bounds_and_its_end_is_read(tmp_path: P
 
 
 def test_short_output_is_kept_whole(tmp_path: Path) -> None:
-    for size in (0, 1, 511, 512, 513, 1023, 1024):
+    for size in (0, 512, 513, 1024):
         code = f"import sys; sys.stdout.write('{'abcdefgh' * 128}'[:{size}])"
         outcome_of(python(code, output_limit=1024), tmp_path)
         path = tmp_path / "out"
@@ -290,12 +283,3 @@ def test_a_run_that_crashes_may_report_the_constraints_that_it_knows(tmp_path, e
     assert outcome.status == ("failed" if "raise" in end else "invalid")
     assert (outcome.constraints, outcome.metadata) == ({"hot": 0}, {"step": 3})
     assert math.isnan(outcome.objective) and outcome.message
-
-
-def test_what_a_crashed_run_left_half_written_is_nothing(tmp_path) -> None:
-    code = (
-        "import os; open(os.environ['DNGO_OUTCOME'], 'w').write('{\"constr'); raise SystemExit(7)"
-    )
-    outcome = outcome_of(python(code), tmp_path, ["hot"])
-    assert (outcome.status, outcome.constraints) == ("failed", {})
-    assert outcome.message == "exit status 7"

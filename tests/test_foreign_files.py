@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import entrances
 import pytest
-import yaml
 from mine import Mine
 from needs import MACHINE, missing
 from running import ran
@@ -36,17 +36,11 @@ SPACE = {
 }
 
 
+POINT = {"x": 0.5, "rate": 0.01, "n": 3, "kind": "a"}
+
+
 def config_in(folder: Path, **changes: Any) -> Path:
-    document = {
-        "study": "others",
-        "results": str(folder / "results"),
-        "objective": {"command": "true"},
-        "space": SPACE,
-        **changes,
-    }
-    path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(document))
-    return path
+    return entrances.config_in(folder, **{"study": "others", "space": SPACE, **changes})
 
 
 def taken(config: Path) -> list[tuple[Proposal, Outcome]]:
@@ -96,6 +90,9 @@ CASES = {
 }
 
 
+FEWER = {"ray-2_60_0.csv": 7, "ray-2_60_0.result.json": 1, "syne_tune-0_16_0.csv": 5}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_of_another_program_is_read(tmp_path: Path, capsys, name: str) -> None:
     program = name.partition("-")[0]
@@ -104,11 +101,7 @@ def test_a_file_of_another_program_is_read(tmp_path: Path, capsys, name: str) ->
     assert main(["import", str(FILES / name), "--config", str(config), *options]) == 0
     assert CASES[name] in capsys.readouterr().out.splitlines()[0]
     rows = taken(config)
-    assert len(rows) == {
-        "ray-2_60_0.csv": 7,
-        "ray-2_60_0.result.json": 1,
-        "syne_tune-0_16_0.csv": 5,
-    }.get(name, 9)
+    assert len(rows) == FEWER.get(name, 9)
     for proposal, outcome in rows:
         point = proposal.parameters
         assert outcome.status == (
@@ -153,51 +146,25 @@ def table(folder: Path, columns: list[str], *rows: list[Any]) -> Path:
     return path
 
 
-# Tables that programs write which no test environment has: after their documentation.
-WRITTEN: list[tuple[str, list[str], list[list[Any]], str]] = [
-    (
-        "wandb",
-        ["Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "kind", "n", "rate", "x", "loss"],
-        [
-            ["calm-sweep-1", "finished", "-", "me", "", "2026-01-01T10:00:00.000Z", 12, "s", "a", 3, 0.01, 0.5, 0.25],
-            ["dry-sweep-2", "crashed", "-", "me", "", "2026-01-01T10:00:00.000Z", 2, "s", "c", 3, 0.01, 0.5, ""],
-            ["odd-sweep-3", "running", "-", "me", "", "2026-01-01T10:00:00.000Z", 2, "s", "b", 3, 0.01, 0.5, ""],
-        ],
-        "read as Weights & Biases' export: 4 parameters, loss as objective, 1 failed",
-    ),
-    (
-        "ax",
-        ["trial_index", "arm_name", "trial_status", "generation_node", "loss", "x", "rate", "n", "kind"],
-        [
-            [0, "0_0", "COMPLETED", "Sobol", 0.25, 0.5, 0.01, 3, "a"],
-            [1, "1_0", "FAILED", "Sobol", "", 0.6, 0.01, 3, "c"],
-            [2, "2_0", "ABANDONED", "MBM", "", 0.7, 0.01, 3, "a"],
-        ],
-        "read as Ax' summary: 4 parameters, loss as objective, 1 failed",
-    ),
-    (
-        "ray",
-        ["loss", "timestamp", "training_iteration", "trial_id", "time_total_s", "pid", "config/x", "config/rate", "config/n", "config/kind", "logdir"],
-        [
-            [1.5, 1, 1, "a_0", 1.0, 7, 0.5, 0.01, 3, "a", "a_0"],
-            [0.25, 2, 2, "a_0", 12.0, 7, 0.5, 0.01, 3, "a", "a_0"],
-            ["", 2, "", "a_1", 12.0, 7, 0.6, 0.01, 3, "c", "a_1"],
-        ],
-        "read as Ray Tune's results: 4 parameters, loss as objective",
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "columns", "rows", "said"), WRITTEN, ids=[w[0] for w in WRITTEN])
-def test_a_table_of_a_known_shape_is_read(
-    tmp_path: Path, capsys, name: str, columns: list[str], rows: list[list[Any]], said: str
-) -> None:
+def test_a_table_of_a_known_shape_is_read(tmp_path: Path, capsys) -> None:
+    """Weights & Biases' export, after its documentation: no test environment has the program."""
+    columns = ["Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep"]
+    runs = [
+        ("calm", "finished", "a", 0.25),
+        ("dry", "crashed", "c", ""),
+        ("odd", "running", "b", ""),
+    ]
+    rows = [
+        [name, state, "-", "me", "", "2026-01-01T10:00:00.000Z", 12, "s", kind, 3, 0.01, 0.5, value]
+        for name, state, kind, value in runs
+    ]
+    path = table(tmp_path, [*columns, "kind", "n", "rate", "x", "loss"], *rows)
     config = config_in(tmp_path)
-    assert main(["import", str(table(tmp_path, columns, *rows)), "--config", str(config)]) == 0
+    assert main(["import", str(path), "--config", str(config)]) == 0
+    said = "read as Weights & Biases' export: 4 parameters, loss as objective, 1 failed"
     assert said in capsys.readouterr().out.splitlines()[0]
-    outcomes = [outcome for _, outcome in taken(config)]
-    assert outcomes[0].objective == 0.25
-    assert [o.status for o in outcomes[1:]] == ["failed"] * said.count("1 failed")
+    assert [o.status for _, o in taken(config)] == ["ok", "failed"]
+    assert taken(config)[0][1].objective == 0.25
 
 
 def test_a_table_of_no_known_shape_is_read_as_the_user_says(tmp_path: Path, capsys) -> None:
@@ -215,13 +182,9 @@ def test_a_table_of_no_known_shape_is_read_as_the_user_says(tmp_path: Path, caps
 
 
 def test_json_is_read_as_the_user_says(tmp_path: Path, capsys) -> None:
-    point = {"x": 0.5, "rate": 0.01, "n": 3, "kind": "a"}
-    path = tmp_path / "runs.json"
-    for text in (
-        json.dumps([{"params": point, "result": {"loss": 0.25}}]),
-        json.dumps({"params": point, "result": {"loss": 0.25}}),
-    ):
-        path.write_text(text)
+    path, run = tmp_path / "runs.json", {"params": POINT, "result": {"loss": 0.25}}
+    for document in ([run], run):
+        path.write_text(json.dumps(document))
         config = config_in(tmp_path)
         assert main(["tell", str(path), "--config", str(config)]) == 1
         assert "--columns 'params.*' --objective value" in capsys.readouterr().err
@@ -231,9 +194,6 @@ def test_json_is_read_as_the_user_says(tmp_path: Path, capsys) -> None:
         assert entry.outcome is not None and entry.outcome.objective == 0.25
         dngo.open(config).skip(entry.name, "again")
         capsys.readouterr()
-
-
-POINT = {"x": 0.5, "rate": 0.01, "n": 3, "kind": "a"}
 
 
 @pytest.mark.parametrize(
@@ -276,27 +236,13 @@ def test_points_of_another_program_can_be_added(tmp_path: Path, capsys) -> None:
     assert len(dngo.open(config)._engine.entries()) == 9
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"noise": 0.7, "duration": 3.0},
-        {"status": "done", "duration": "3 min"},
-        {
-            "constraint_small": False,
-            "metadata": "mine",
-            "message": "m",
-            "number_t": 9,
-            "started": 1,
-        },
-    ],
-)
-def test_attributes_of_a_foreign_optuna_study_are_no_outcome(
-    tmp_path: Path, attributes: dict[str, Any]
-) -> None:
+def test_attributes_of_a_foreign_optuna_study_are_no_outcome(tmp_path: Path) -> None:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(storage=f"sqlite:///{tmp_path}/theirs.db", study_name="s")
+    attributes = {"noise": 0.7, "duration": "3 min", "status": "done", "constraint_small": False}
+    attributes |= {"metadata": "mine", "message": "m", "number_t": 9, "started": 1}
     # Clocks are set back between the start and the end of the second one.
     for start, end in (
         ("2025-10-26T01:00:00", "2025-10-26T01:00:05"),

@@ -86,6 +86,10 @@ PARAMETERS = {
 }
 # A fourth line, and what is said of it.
 KEYS = {
+    "max_evals: 3": "max_evals: unknown key; did you mean 'iterations'?",
+    "pruner: 3": "pruner: unknown key; did you mean 'early_stopping'?",
+    "partition: 3": "partition: unknown key; did you mean 'resources'?",
+    "resources: {evaluate: {mem_mb: 4 GB}}": "resources.evaluate.mem_mb: must be an integer, of megabytes, not '4 GB'",
     "<<: 3": f"configuration: << {SIGN}",
     "\titerations: 3": f"{NOT_YAML} begin lines with spaces, never with a tab",
     "results: a: b": f"{NOT_YAML} a text with a colon and a space in it must stand in quotes",
@@ -123,87 +127,51 @@ KEYS = {
     "results: $HOME/a": "results: $HOME/a: $HOME is not replaced by a value; write ~",
     "resources: {evaluate: {threads: many}}": "resources.evaluate.threads: must be an integer, 1 or greater, not 'many'",
 }
+# A text of which the last line is wrong, and what is said of it.
+TEXTS = {
+    "study: 3": "study: must be text, not 3; in quotes it is text: '3'",
+    "study: 2024-01-31": "study: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
+    "study: =": f"study: = {SIGN}",
+    "study: ~": f"study: {EMPTY} text; null and ~ are words in quotes",
+    "study: a b": f"study: {STUDY}",
+    f"{HEAD}space: []": f"space: {MAPPING}, as {{x: {{type: float, low: 0, high: 1}}}}, not []",
+    f"{HEAD}space:": f"space: {EMPTY} a mapping of keys to values",
+    f"{HEAD}space: {{1: {{type: boolean}}}}": f"space.1: {WORD}",
+    f"{HEAD}space: {{x: [0, 1]}}": "space.x: must be a mapping with a type, as {type: float, low: 0, high: 1}, not [0, 1]",
+    HEAD + "space: {x: {type: boolean, active_if: {y: 1}}, y: {type: boolean}}": (
+        "space.x.active_if.y: y never has the value 1; it is true or false"
+    ),
+    HEAD
+    + "space: {x: {type: boolean}, f: {type: fixed, value: 4}}\nspace_constraints: ['x and f == 5']": (
+        "space_constraints.0: 'x and f == 5' never holds with the fixed values"
+    ),
+}
+# Types of other programs.
+MEANT = {
+    "uniform": "'float'",
+    "loguniform": "'float' with log: true",
+    "integer": "'int'",
+    "choice": "'categorical'",
+    "bool": "'boolean'",
+    "constant": "'fixed'",
+    "flaot": "'float'",
+}
 # The text of a configuration, the line of the mistake, and what is said of it.
 WRONG: list[tuple[str, int, str]] = [
     *((objective(keys), 2, said) for keys, said in OBJECTIVES.items()),
     *((parameter(keys), 3, said) for keys, said in PARAMETERS.items()),
     *((f"{WHOLE}{key}\n", 4, said) for key, said in KEYS.items()),
-    ("study: 3\n", 1, "study: must be text, not 3; in quotes it is text: '3'"),
-    (
-        "study: 2024-01-31\n",
-        1,
-        "study: 2024-01-31 is a date in YAML; write it in quotes if it is a word",
+    *((f"{text}\n", text.count("\n") + 1, said) for text, said in TEXTS.items()),
+    *(
+        (parameter(f"type: {given}, low: 1"), 3, f"space.x: {TYPES} {given}; did you mean {meant}?")
+        for given, meant in MEANT.items()
     ),
-    ("study: =\n", 1, f"study: = {SIGN}"),
-    ("study: ~\n", 1, f"study: {EMPTY} text; null and ~ are words in quotes"),
-    ("study: a b\n", 1, f"study: {STUDY}"),
     (WHOLE + "? [a]\n: 3\n", 4, "a key must be a word; write it in quotes if it is one"),
-    (
-        WHOLE + "iterations:3\n",
-        5,
-        f"{NOT_YAML} an earlier line has no `key: value` with a space after the colon",
-    ),
+    (WHOLE + "iterations:3\n", 5, f"{NOT_YAML} an earlier line has no `key: value` with a space after the colon"),
     (WHOLE + "results: 'a\n", 5, f"{NOT_YAML} a quote is opened and not closed"),
-    (
-        "study: a\nobjective: run\n" + SPACE,
-        2,
-        f"objective: {MAPPING}, as {{command: run}}, not 'run'",
-    ),
-    ("study: a\nobjective:\n" + SPACE, 2, f"objective: {EMPTY} a mapping of keys to values"),
-    *(
-        (f"{HEAD}{SPACE}{word}: 3\n", 4, f"{word}: unknown key; did you mean '{meant}'?")
-        for word, meant in [
-            ("max_evals", "iterations"),
-            ("pruner", "early_stopping"),
-            ("partition", "resources"),
-        ]
-    ),
-    (
-        f"{HEAD}{SPACE}resources: {{evaluate: {{mem_mb: 4 GB}}}}\n",
-        4,
-        "resources.evaluate.mem_mb: must be an integer, of megabytes, not '4 GB'",
-    ),
-    (
-        HEAD + "space: []\n",
-        3,
-        f"space: {MAPPING}, as {{x: {{type: float, low: 0, high: 1}}}}, not []",
-    ),
-    (HEAD + "space:\n", 3, f"space: {EMPTY} a mapping of keys to values"),
-    (HEAD + "space: {1: {type: boolean}}\n", 3, f"space.1: {WORD}"),
-    (
-        HEAD + "space: {x: [0, 1]}\n",
-        3,
-        "space.x: must be a mapping with a type, as {type: float, low: 0, high: 1}, not [0, 1]",
-    ),
-    *(
-        (
-            parameter(f"type: {given}, low: 1, high: 2"),
-            3,
-            f"space.x: {TYPES} {given}; did you mean {meant}?",
-        )
-        for given, meant in [
-            ("uniform", "'float'"),
-            ("loguniform", "'float' with log: true"),
-            ("integer", "'int'"),
-            ("choice", "'categorical'"),
-            ("bool", "'boolean'"),
-            ("constant", "'fixed'"),
-            ("flaot", "'float'"),
-        ]
-    ),
-    (
-        HEAD
-        + "space: {x: {type: boolean}, f: {type: fixed, value: 4}}\n"
-        + "space_constraints: ['x and f == 5']\n",
-        4,
-        "space_constraints.0: 'x and f == 5' never holds with the fixed values",
-    ),
-    (
-        HEAD + "space: {x: {type: boolean, active_if: {y: 1}}, y: {type: boolean}}\n",
-        3,
-        "space.x.active_if.y: y never has the value 1; it is true or false",
-    ),
-]
+    (f"study: a\nobjective: run\n{SPACE}", 2, f"objective: {MAPPING}, as {{command: run}}, not 'run'"),
+    (f"study: a\nobjective:\n{SPACE}", 2, f"objective: {EMPTY} a mapping of keys to values"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "line", "said"), WRONG)
@@ -222,50 +190,32 @@ def test_a_wrong_configuration_is_one_line(
     assert not re.search(JARGON, said.removeprefix("not valid YAML"))
 
 
-COMMANDS: list[tuple[list[str], str]] = [
-    (["chek"], "dngo: there is no command 'chek'; did you mean 'check'?"),
-    (["check", "--shema"], "dngo check: there is no option --shema; did you mean --schema?"),
-    (["help"], "dngo: there is no command 'help'; see dngo --help"),
-    (["best", "-n", "3"], "dngo best: there is no option -n; see dngo best --help"),
-    (
-        ["check", "a.yaml", "b.yaml"],
-        "dngo check: 'b.yaml' is one word too many, for example: dngo check my.yaml --run",
-    ),
-    (
-        ["check", "--schema", "--keys"],
-        "dngo check: give either --schema or --keys, not both; see dngo check --help",
-    ),
-    (
-        ["replay", "--iteration", "x"],
-        "dngo replay: --iteration must be an integer, not 'x'; see dngo replay --help",
-    ),
-    (["replay", "--iteration"], "dngo replay: --iteration needs a value; see dngo replay --help"),
-    (
-        ["export", "--format", "cvs"],
-        f"dngo export: --format must be one of {FORMATS}, not 'cvs'; did you mean 'csv'?",
-    ),
-    (
-        ["export", "--format", "csv"],
-        "dngo export: --output must be given, for example: dngo export results/my --format csv --output my.csv",
-    ),
-    (["add"], "dngo add: give one of file --set; see dngo add --help"),
-    (
-        ["init", "--direction", "max"],
-        "dngo init: --direction must be one of minimize, maximize, not 'max'; did you mean 'maximize'?",
-    ),
-]
+COMMANDS = {
+    "chek": "there is no command 'chek'; did you mean 'check'?",
+    "help": "there is no command 'help'; see dngo --help",
+    "check --shema": "there is no option --shema; did you mean --schema?",
+    "best -n 3": "there is no option -n; see dngo best --help",
+    "check a.yaml b.yaml": "'b.yaml' is one word too many, for example: dngo check my.yaml --run",
+    "check --schema --keys": "give either --schema or --keys, not both; see dngo check --help",
+    "replay --iteration x": "--iteration must be an integer, not 'x'; see dngo replay --help",
+    "replay --iteration": "--iteration needs a value; see dngo replay --help",
+    "export --format cvs": f"--format must be one of {FORMATS}, not 'cvs'; did you mean 'csv'?",
+    "export --format csv": "--output must be given, for example: dngo export results/my --format csv --output my.csv",
+    "add": "give one of file --set; see dngo add --help",
+    "init --direction max": "--direction must be one of minimize, maximize, not 'max'; did you mean 'maximize'?",
+}
 
 
-@pytest.mark.parametrize(("words", "said"), COMMANDS)
-def test_a_wrong_command_line_is_one_line(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
-) -> None:
+@pytest.mark.parametrize("typed", COMMANDS)
+def test_a_wrong_command_line_is_one_line(capsys: pytest.CaptureFixture[str], typed: str) -> None:
+    command, *rest = typed.split()
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        main([command, *rest])
     assert ended.value.code == 2
     output, error = capsys.readouterr()
     assert output == ""
-    assert error == said + "\n"
+    place = "dngo" if command in ("chek", "help") else f"dngo {command}"
+    assert error == f"{place}: {COMMANDS[typed]}\n"
     assert not re.search(JARGON, error)
 
 

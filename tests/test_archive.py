@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -210,16 +211,19 @@ def test_damaged_foreign_and_newer_files_are_refused_and_left_alone(
 ) -> None:
     good = tmp_path / "good.h5"
     append(good, config, 0)
-    damaged = {
-        "truncated.h5": good.read_bytes()[: good.stat().st_size // 2],
-        "empty.h5": b"",
-        "text.h5": b"not an archive\n" * 100,
-    }
-    for name, content in damaged.items():
-        path = tmp_path / name
+    half = good.read_bytes()[: good.stat().st_size // 2]
+    for content, why in (
+        (half, rf"{len(half)} of its \d+ bytes are there"),
+        (b"", "does not begin like an HDF5 file"),
+        (b"not an archive\n" * 100, "does not begin like an HDF5 file"),
+    ):
+        path = tmp_path / "damaged.h5"
         path.write_bytes(content)
-        with pytest.raises(UserError, match=f"{name}: cannot be read as an archive"):
+        with pytest.raises(
+            UserError, match=f"damaged.h5: cannot be read as an archive.*{why}"
+        ) as no:
             append(path, config, 1)
+        assert not re.search("signature|synchronously|eof|sblock", str(no.value)), "words of HDF5"
         assert path.read_bytes() == content
     newer = tmp_path / "newer.h5"
     shutil.copy(good, newer)
@@ -251,7 +255,7 @@ def _values(path: Path) -> list[tuple[str, str | None]]:
 def test_every_altered_value_shows(tmp_path: Path, config: Config, surrogate: Path) -> None:
     good, bad = tmp_path / "good.h5", tmp_path / "bad.h5"
     for t in range(3):
-        append(good, config, t, surrogate if t else None)
+        append(good, config, t, surrogate if t else None, size=2)
     assert archive.verify(good) == []
     rng = np.random.default_rng(0)
     places = _values(good)
@@ -284,6 +288,11 @@ def test_every_altered_value_shows(tmp_path: Path, config: Config, surrogate: Pa
         except UserError:
             found = ["refused"]
         assert found, f"{name} {attribute or ''} was altered and nobody noticed"
+        with (
+            pytest.raises(UserError, match=r"h5: .*(altered|cannot be read|dngo)"),
+            archive.reading(bad),
+        ):
+            pytest.fail(f"{name} {attribute or ''} was altered and read")
 
 
 def test_a_repacked_archive_still_verifies(tmp_path: Path, config: Config, surrogate: Path) -> None:

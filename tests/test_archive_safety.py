@@ -168,7 +168,7 @@ def test_commands_read_one_state_while_another_process_replaces_the_archive(tmp_
         assert (len((tmp_path / f"{i}.csv").read_text().splitlines()) - 1) % 5 == 0
 
 
-@pytest.mark.parametrize("source", ARCHIVES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", ARCHIVES[::4], ids=lambda path: path.stem)
 def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
     """A comment on any object, an empty group in any group, and bytes around the whole."""
     path, names = tmp_path / "archive.h5", ["/"]
@@ -195,7 +195,7 @@ def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
     rng = random.Random(0)
     names = ("objective", "surrogate", "constraints", "diagnostics", "cost", "numbers", "x.1")
     drawn = [(name, rng.choice(groups)) for name in names]
-    for name, group in drawn[ARCHIVES.index(source) % 2 :: 2]:
+    for name, group in drawn:
         shutil.copy(source, path)
         with h5py.File(path, "r+") as file:
             if name in file[group]:
@@ -212,20 +212,6 @@ def test_what_no_digest_covers_is_named(tmp_path: Path, source: Path) -> None:
     assert "a user block was added before it" in told(path)
 
 
-@pytest.mark.parametrize(
-    ("length", "words"),
-    [(0, "does not begin like an HDF5 file"), (3000, r"3000 of its \d+ bytes are there")],
-)
-def test_what_is_no_archive_is_said_without_words_of_hdf5(
-    tmp_path: Path, length: int, words: str
-) -> None:
-    path = tmp_path / "archive.h5"
-    path.write_bytes(ARCHIVES[0].read_bytes()[:length])
-    with pytest.raises(UserError, match=words) as error:
-        archive.read_header(path)
-    assert not any(w in str(error.value) for w in ("signature", "synchronously", "eof", "sblock"))
-
-
 def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path) -> None:
     path = Path(shutil.copy(ARCHIVES[0], tmp_path))
     with h5py.File(path, "r+") as file:
@@ -235,9 +221,7 @@ def test_commands_need_no_more_than_their_share_for_a_small_bomb(tmp_path: Path)
         )
     began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run(
-        [sys.executable, "-m", "dngo", "verify", str(path)],
-        capture_output=True,
-        text=True,
+        [sys.executable, "-m", "dngo", "verify", str(path)], capture_output=True, text=True
     )
     assert done.returncode == 1
     assert "cannot be read as an archive" in done.stderr

@@ -182,24 +182,20 @@ def test_the_command(old: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert "is there already" in capsys.readouterr().err
 
 
-def test_a_fork_of_another_name_begins_in_the_named_folder(
-    old: Path, tmp_path: Path, capsys, monkeypatch
+def test_a_fork_of_another_name_begins_in_the_named_folder_and_what_waits_is_named(
+    tmp_path: Path, capsys, monkeypatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["fork", str(old), "--name", "other", "--results", "new"]) == 0
-    assert (tmp_path / "new" / "other" / "archive.h5").exists()
-    assert not (old.parents[1] / "other").exists()
-    assert "name='other', folder='new'" in capsys.readouterr().out
-
-
-def test_what_waits_in_the_old_study_is_named(tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = begin(study_in(tmp_path / "old"))
     point, outcome = rows(path)[0]
     entries = [Entry(point, "user", {}), Entry(point, "imported", {}, outcome)]
     Paths(path.parent).waiting.add(entries)
-    assert main(["fork", str(path), "--name", "other"]) == 0
-    assert "1 point to evaluate and 1 told outcome wait there" in capsys.readouterr().out
+    assert main(["fork", str(path), "--name", "other", "--results", "new"]) == 0
+    assert (tmp_path / "new" / "other" / "archive.h5").exists()
+    assert not (path.parents[1] / "other").exists()
+    said = capsys.readouterr().out
+    assert "name='other', folder='new'" in said
+    assert "1 point to evaluate and 1 told outcome wait there" in said
 
 
 def test_an_option_of_several_values_leaves_the_archive_its_place(
@@ -397,19 +393,11 @@ def test_a_running_study_goes_on_with_two_objectives_and_repeats_nothing(mine: M
     assert verify(grown.archive) == []
 
 
-@pytest.mark.parametrize(
-    "grown",
-    [
-        {"objectives": TWO, "objective": NAMELESS},
-        {"constraints": {"small": True, "quiet": True, "speed": "<= 110"}},
-        {"space": {**SPACE, "speed": {"type": "float", "low": 0, "high": 200}}},
-    ],
-)
-def test_an_import_of_the_export_names_the_one_way(tmp_path: Path, grown: Any, capsys) -> None:
+def test_an_import_of_the_export_names_the_one_way(tmp_path: Path, capsys) -> None:
     old = measured(tmp_path / "old", speed=lambda i: 100.0 + i)
     table = tmp_path / "table.csv"
     assert main(["export", str(old), "--format", "csv", "--output", str(table)]) == 0
-    study = study_in(tmp_path / "new", study="grown", **grown)
+    study = study_in(tmp_path / "new", study="grown", objectives=TWO, objective=NAMELESS)
     words = ["--config", str(tmp_path / "new/config.yaml"), "--results", study.config.results]
     capsys.readouterr()
     assert main(["import", str(table), *words]) == 1

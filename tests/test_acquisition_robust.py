@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from proposing import model_of, propose
 from spaces import cube
 from test_entering import replays
 
@@ -22,12 +23,12 @@ from dngo.report.best import around, function_at
 from dngo.space import Space
 from dngo.space.parameters import Int
 from dngo.study import Study
-from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.settings import SurrogateSettings
 
 SPACE, WITHIN = cube(2), 0.1
 FEW = {"kind": "gp", "hyperparameter_samples": 2}
 PROCESS = SurrogateSettings(**FEW)
+SEARCH = {"uniform_candidates": 512, "local_candidates": 128}
 HOLE, BASIN = np.array([0.2, 0.3]), np.array([0.7, 0.6])
 
 
@@ -43,29 +44,20 @@ def wavering_mean(v: np.ndarray) -> np.ndarray:
     return f(np.clip(v[:, None] + places, 0.0, 1.0)).mean(axis=1)
 
 
-def found(kind: AcquisitionSettings, seed: int) -> np.ndarray:
-    """The points after a design of twelve, one of them in the hole, and four batches of six."""
-    v = design(SPACE, 12, rng=np.random.default_rng(seed), exclude=np.empty((0, 2)))
+def found(kind: AcquisitionSettings) -> np.ndarray:
+    """The points after a design of twelve, one of them in the hole, and three batches of six."""
+    v = design(SPACE, 12, rng=np.random.default_rng(0), exclude=np.empty((0, 2)))
     v[-1] = HOLE + 0.03
-    for t in range(4):
-        data = TrainingData(x=SPACE.encode(v), y=f(v), constraints={"completed": np.ones(len(v))})
-        model = fit_model(data, PROCESS, rng=np.random.default_rng([seed, t]))
-        picks = propose_batch(
-            model,
-            SPACE,
-            History(v, f(v)),
-            size=6,
-            settings=kind,
-            rng=np.random.default_rng([seed, t]),
-        )
+    for t in range(3):
+        model = model_of(SPACE, v, f(v), t, PROCESS)
+        picks = propose(SPACE, v, f(v), 6, seed=t, settings=kind, model=model)
         v = np.concatenate([v, picks.v])
     return v
 
 
 def test_picks_leave_a_hole_that_is_narrower_than_the_wavering() -> None:
-    few = {"uniform_candidates": 512, "local_candidates": 128}
-    robust = AcquisitionSettings(kind="robust", within={"x0": WITHIN, "x1": WITHIN}, **few)
-    last = [found(kind, 0)[-12:] for kind in (robust, AcquisitionSettings(**few))]
+    robust = AcquisitionSettings(kind="robust", within={"x0": WITHIN, "x1": WITHIN}, **SEARCH)
+    last = [found(kind)[-12:] for kind in (robust, AcquisitionSettings(**SEARCH))]
     inside = [int((np.linalg.norm(v - HOLE, axis=1) < WITHIN).sum()) for v in last]
     means = [np.sort(wavering_mean(v))[:3].mean() for v in last]
     assert inside[0] <= 1 < inside[1] and means[0] < 0.1, (inside, means)
@@ -84,8 +76,7 @@ def test_places_are_inside_and_the_mean_of_a_linear_function_is_exact() -> None:
 
 def test_an_outcome_that_the_model_has_not_learnt_counts_where_inputs_waver() -> None:
     v = design(SPACE, 12, rng=np.random.default_rng(1), exclude=np.empty((0, 2)))
-    data = TrainingData(x=SPACE.encode(v), y=f(v), constraints={"completed": np.ones(len(v))})
-    model = fit_model(data, PROCESS, rng=np.random.default_rng(1))
+    model = model_of(SPACE, v, f(v), 1, PROCESS)
     new = np.array([[0.1, 0.9], [0.5, 0.4]])
     x, y = SPACE.encode(new), f(new) - [1.0, np.nan]  # the second is unknown
 
@@ -130,8 +121,8 @@ def test_a_whole_study_replays_and_its_best_point_by_the_model_is_the_robust_one
         return float(f(np.array([x, y])))
 
     study = dngo.minimize(
-        g, {"x": (0, 1), "y": (0, 1)}, 18, workers=0, batch_size=6, surrogate=FEW,
-        acquisition={"kind": "robust", "within": {"x": WITHIN, "y": WITHIN}},
+        g, {"x": (0, 1), "y": (0, 1)}, 18, workers=0, design={"size": 12}, surrogate=FEW,
+        acquisition={"kind": "robust", "within": {"x": WITHIN, "y": WITHIN}, **SEARCH},
     )  # fmt: skip
     assert replay(study.path, 1).verdict == "identical"
     assert set(study.table()["stage"]) <= {"design", "joint", "draws"}
@@ -166,13 +157,7 @@ VALUES = np.array([0.3, 2.0, 0.1, 2.5, 3.0, 2.2])
 
 
 def _picks(history: History, size: int = 3, **acquisition: object):
-    data = TrainingData(
-        x=SIX.encode(history.v),
-        y=history.y,
-        constraints={"completed": np.isfinite(history.y).astype(float)},
-        noise=history.noise,
-    )
-    model = fit_model(data, SurrogateSettings(kind="gp"), rng=np.random.default_rng(0))
+    model = model_of(SIX, history.v, history.y, 0, PROCESS, noise=history.noise)
     settings = AcquisitionSettings(**acquisition)
     rng = np.random.default_rng(1)
     return propose_batch(model, SIX, history, size=size, settings=settings, rng=rng)

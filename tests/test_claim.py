@@ -16,7 +16,6 @@ import psutil
 import pytest
 import refusing
 from needs import mounted
-from running import ran
 from waiting import until
 
 from dngo.errors import UserError
@@ -100,7 +99,7 @@ def _contend(path: str, together, queue) -> None:
 
 def test_many_heirs_one_successor(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    for i in range(5):
+    for i in range(3):
         path = tmp_path / f"c{i}"
         dead = holder(path)
         dead.kill()
@@ -171,11 +170,6 @@ def test_an_owner_is_not_dead_because_the_disk_is_read_only(
         claim.release()
 
 
-def test_a_claim_needs_its_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Claim(tmp_path / "gone" / "c").acquire()
-
-
 def test_a_claim_is_held_although_its_scratch_file_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,14 +235,6 @@ def test_an_owner_that_died_before_it_wrote_its_name_is_succeeded(
     assert not claim.acquire()
     time.sleep(0.6)
     assert claim.acquire()
-
-
-def test_a_process_that_ends_at_once_does_not_search_for_garbage() -> None:
-    text = "class A:\n    def __del__(self): print('searched')\na = A()\na.a = a\ndel a\n"
-    begin = "import dngo.storage.processes as p\n"
-    for first, said in ((begin, "searched\n"), (begin + "p.end_at_once()\n", "")):
-        done = ran([sys.executable, "-c", first + text], check=True)
-        assert done.stdout == said
 
 
 def test_a_pipe_where_a_claim_is_kept_is_named_and_does_not_hang(tmp_path: Path) -> None:

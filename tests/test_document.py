@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from dngo.batch import Outcome, read_outcomes, write_outcomes
 from dngo.evaluation.document import Verdict, adoptable, judge, judge_file
 from dngo.evaluation.unreadable import why
-from dngo.storage.text import fault, join_pairs, number_in, one_line, shown, storable
+from dngo.storage.text import fault, join_pairs, one_line, shown, storable
 
-EXAMPLES = int(os.environ.get("DNGO_FUZZ_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("DNGO_FUZZ_EXAMPLES", "100"))
 text = st.text(st.characters(exclude_categories=()), max_size=20)  # halves of pairs and NUL, too
 numbers = st.integers() | st.floats() | st.integers(-(10**400), 10**400)
 scalars = st.none() | st.booleans() | numbers | text
@@ -119,24 +119,6 @@ def test_text_is_made_storable_and_else_left_alone(given_text: str) -> None:
     assert kept == given_text or fault(given_text) or join_pairs(given_text) == kept
     assert one_line(given_text, 9).isprintable() and len(one_line(given_text, 9)) <= 9
     assert storable(json.loads(json.dumps("🙂"))) == join_pairs("\ud83d\ude42") == "🙂"
-
-
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(st.floats() | st.integers(-(2**53), 2**53) | text)
-def test_a_number_is_what_every_program_would_read(given_value: float | str) -> None:
-    if not isinstance(given_value, str):
-        for form in (
-            str(given_value),
-            f" {given_value}\r",
-            f"{given_value:+}",
-            f"{given_value:.17E}",
-        ):
-            found = number_in(form)
-            assert found is not None and repr(float(found)) == repr(float(given_value))
-    elif (found := number_in(given_value)) is not None:
-        assert given_value.isascii() and "_" not in given_value and repr(float(given_value)) == repr(float(found))  # fmt: skip
-    for wrong in ("2024_10", "\u0662\u0665", "0,25", "0x1p3", "1e", ".", "", "1 2", "tensor(1.)"):
-        assert number_in(wrong) is None
 
 
 @settings(max_examples=EXAMPLES, deadline=None)

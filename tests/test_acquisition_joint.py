@@ -338,3 +338,18 @@ def test_each_function_is_searched_for_its_own_minimum() -> None:
     assert np.all(np.diff(found, axis=1) >= 0)
     assert np.all(found[:, 0] <= values.min(axis=1))
     assert np.abs(v[:, 0] - lowest).max() < 0.03
+
+
+def test_greedy_is_near_the_best_batch() -> None:
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((40, 9))
+    v = SPACE.from_unit(rng.random((9, 2)))
+    batch = Batch(
+        Drawn(v, values, np.zeros(40)), improvement, np.ones(9), Spacing(SPACE, History(V, Y), 0)
+    )
+    found = sum(batch.next()[1] for _ in range(3))
+    best = max(
+        np.maximum(-values[:, list(c)].min(axis=1), 0).mean()
+        for c in itertools.combinations(range(9), 3)
+    )
+    assert found >= (1 - 1 / np.e) * best

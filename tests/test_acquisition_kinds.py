@@ -17,7 +17,7 @@ from toy import Toy, advance, finish
 
 from dngo import derive
 from dngo.acquisition import History, Picks, design, propose_batch
-from dngo.acquisition.fantasies import Fantasies
+from dngo.acquisition.fantasies import Fantasies, weigh
 from dngo.acquisition.measures import expected_improvement, probability_of_improvement
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.archive import foreseen, read_table
@@ -419,3 +419,10 @@ def test_a_cost_that_nobody_reports_is_named(study: Toy) -> None:
     config = load([study.folder / "config.yaml"], {"acquisition": {"kind": "mcei", "per": "moeny"}})
     with pytest.raises(UserError, match=r"'moeny'.* known: duration, money"):
         derive.Basis(study.archive, config, 3, 3).fit()
+
+
+def test_more_weight_is_never_worse_and_equal_weights_change_no_order() -> None:
+    value = np.linspace(-2, 2, 9)
+    heavy, light = weigh(value, np.full(9, 0.9)), weigh(value, np.full(9, 0.3))
+    assert np.all(heavy >= light)
+    assert np.all(np.diff(light) > 0)

@@ -361,3 +361,11 @@ def test_draws_have_the_moments_of_the_mixture():
     variance = variances.mean(axis=1) + means.var(axis=1)
     assert np.all(np.abs(values.mean(axis=0) - mean) < 5 * np.sqrt(variance / len(values)))
     np.testing.assert_allclose(values.var(axis=0), variance, rtol=0.1)
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e6, 0.0), (1e-6, 3.0), (2.0, -40.0)])
+def test_the_logarithmic_scale_heeds_no_unit_and_no_zero(factor: float, shift: float):
+    y = np.random.default_rng(0).lognormal(size=50)
+    moved = factor * y + shift
+    found = LogScale.of(moved).to_model(moved)
+    np.testing.assert_allclose(found, LogScale.of(y).to_model(y), rtol=1e-6, atol=1e-6)

@@ -7,6 +7,8 @@ import functools
 import io
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from toy import ROOT
 import dngo
 from dngo.archive import read_table, verify
 from dngo.audit import audit_all
+from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
 from dngo.replay import replay
@@ -521,3 +524,55 @@ def test_another_space_before_anything_is_merged_names_no_archive_to_bring_along
         dngo.minimize(broken, {"x": (0, 1)}, 12, name="begun", workers=1)
     with pytest.raises(UserError, match=r"give the study another name$"):
         dngo.minimize(broken, {"x": (0, 2)}, 12, name="begun", workers=1)
+
+
+def test_in_this_process_a_function_may_change_what_is_there() -> None:
+    seen: list[float] = []
+
+    def f(x: float, y: float) -> float:
+        seen.append(x)
+        return x
+
+    dngo.minimize(f, SPACE, 3, workers=2, progress=False, name="forks", **CHEAP)
+    assert seen == []
+    study = dngo.minimize(f, SPACE, 3, workers=0, progress=False, name="here", **CHEAP)
+    assert seen == list(study.table().parameter_x)
+
+
+def test_ctrl_c_between_evaluations_says_that_the_same_call_goes_on(monkeypatch) -> None:
+    study = dngo.create("halted", {"x": (0, 1)}, batch_size=2, surrogate="gp")
+    study.optimize(lambda x: x, 2, workers=0)
+
+    def interrupted(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dngo.study.study.Study.fit", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="the same call goes on"):
+        study.optimize(lambda x: x, 6, workers=0)
+    monkeypatch.undo()
+    study.optimize(lambda x: x, 6, workers=0)
+    assert len(study.table()) == 6
+
+
+def test_where_to_look_names_only_what_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    """No page is written of a study that Python runs: the summary says how to write one."""
+    study = dngo.minimize(lambda x, y: x + y, SPACE, 4, name="f", progress=False, **CHEAP)
+    named = re.search(r"look next:\n  (.*?)  \(", study.report())
+    assert named
+    *_, command, folder, option, page = shlex.split(named[1])
+    assert (command, option) == ("report", "--html")
+    assert main([command, folder, option, page]) == 0
+    assert Path(page).read_text().startswith("<!")
+    (Path(folder) / "report").mkdir()  # as a workflow does before it writes its page
+    assert f"{folder}/report/report.html  (" in study.report()
+
+
+def test_a_folder_and_a_needed_file_may_lie_in_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(Path("home").absolute()))
+    Path("home").mkdir()
+    Path("home/mesh.txt").touch()
+    how: dict[str, Any] = {"folder": "~/studies", "needs": ["~/mesh.txt"], "acquisition": "random"}
+    study = dngo.minimize(lambda x: x, {"x": (0, 1)}, 1, name="f", **how)
+    assert study.path == Path("home/studies/f/archive.h5").absolute() and not Path("~").exists()

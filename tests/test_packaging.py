@@ -216,3 +216,22 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
             found += 1
     assert found > 50
+
+
+def test_packages_that_are_installed_fit_together() -> None:
+    words = [sys.executable, "-m", "pip", "check"]
+    done = ran(words)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_environment_is_some_rules() -> None:
+    used = {
+        m for p in ROOT.glob("rules/*.smk") for m in re.findall(r"envs/(\w+\.yaml)", p.read_text())
+    }
+    assert used == {p.name for p in ENVIRONMENTS}
+
+
+def test_every_page_is_in_the_site() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    for page in ROOT.glob("docs/*.md"):
+        assert page.stem == "index" or f"\n{page.stem}\n" in index, page.name

@@ -3,10 +3,13 @@ numbers."""
 
 from __future__ import annotations
 
+import ast
+import csv
 import re
 import shlex
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ import pytest
 import yaml
 from toy import ROOT
 
+import dngo
+from dngo.api.session import Session
 from dngo.cli import _parser, main
 from dngo.config import validate
 from dngo.config.model import Config
@@ -28,6 +33,14 @@ PAGES = sorted(
 # A word in capitals, or with a placeholder, stands for a path.
 FOLDERS = "benchmarks|dngo|docs|envs|examples|profiles|rules|scripts|slurm|tests"
 IN_REPOSITORY = re.compile(rf"`((?:{FOLDERS})/[\w./-]+)`")
+# Of entry points.
+GROUPS = {
+    name
+    for path in ROOT.glob("dngo/**/*.py")
+    for name in re.findall(r'(?:Registry\(|group=)"(dngo\.\w+)"', path.read_text())
+}
+# Pages that show another package's study beside ours.
+OTHERS = ("from-optuna", "from-ax")
 MADE = ("benchmarks/results/", "docs/_build", "docs/modules", "examples/cnn/results/")
 
 
@@ -79,6 +92,18 @@ def test_the_help_of_every_command_says_what_it_does_and_shows_one_that_works() 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_names_in_python_are_there(page: Path) -> None:
+    text = page.read_text()
+    for name in re.findall(r"`dngo\.(\w+)[`(]", text):
+        module = ROOT / "dngo" / name
+        known = hasattr(dngo, name) or module.exists() or module.with_suffix(".py").exists()
+        assert known or f"dngo.{name}" in GROUPS, name
+    if page.stem not in OTHERS:
+        for name in re.findall(r"`study\.(\w+)\(", text):
+            assert hasattr(Session, name), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_files_that_a_page_names_are_there(page: Path) -> None:
     text = page.read_text()
     for name in IN_REPOSITORY.findall(text):
@@ -125,14 +150,102 @@ def test_keys_on_pages_are_accepted(page: Path) -> None:
         assert not refused(section), section
 
 
-def test_there_is_something_to_look_for() -> None:
-    texts = [page.read_text() for page in PAGES]
-    assert sum(len(list(sections(text))) for text in texts) > 50
-    assert sum(len(list(commands(text))) for text in texts) > 100
-    assert sum(len(IN_REPOSITORY.findall(text)) for text in texts) > 60
+def test_there_are_keys_to_look_for() -> None:
+    assert sum(len(list(sections(page.read_text()))) for page in PAGES) > 50
     (shown,) = sections("Write `acquisition: {trust_region_shares: 0}`.")
     assert refused(shown)
-    assert list(commands("See `dngo no-such --x`.\n")) == [["no-such", "--x"]]
+
+
+HOLE = "\0"
+# What an objective, a user's file or the processor puts into an output.
+NOT_OURS = ("exit status 1: ", "archive of archive", "blas was", "and is openblas")
+OUTPUT = re.compile(
+    r"^\$ (?:dngo|snakemake) |^Best point|^iteration  |^What came of it", re.MULTILINE
+)
+
+
+@cache
+def said() -> str:
+    """All texts of the package in one line; what a text puts in is a hole."""
+    found = []
+    for path in sorted(ROOT.glob("dngo/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                parts = (v.value if isinstance(v, ast.Constant) else HOLE for v in node.values)
+                found.append("".join(map(str, parts)))
+    return " ".join(" ".join(found).split())
+
+
+def outputs(text: str) -> Iterator[str]:
+    """Three words and more in a row, in blocks of a page that show what a command prints."""
+    for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL):
+        if OUTPUT.search(block):
+            for line in block.splitlines():
+                if not line.startswith("$") and not any(word in line for word in NOT_OURS):
+                    yield from re.findall(r"[A-Z]?[a-z]+(?: [a-z]+){2,}", line)
+
+
+def is_said(words: str) -> bool:
+    """Whether the package has these words, or puts one part of them into the other."""
+    text, tokens = said(), words.split()
+    if words in text:
+        return True
+    for i in range(1, len(tokens)):
+        first, last = " ".join(tokens[:i]), " ".join(tokens[i:])
+        before = f"{first} {HOLE}" in text and (last in text or i == len(tokens) - 1)
+        if before or (f"{HOLE} {last}" in text and (first in text or i == 1)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_outputs_on_pages_are_in_todays_words(page: Path) -> None:
+    for words in outputs(page.read_text()):
+        assert is_said(words), words
+
+
+def test_there_are_outputs_to_look_for() -> None:
+    assert sum(len(list(outputs(page.read_text()))) for page in PAGES) > 50
+    assert is_said("standard deviations from the prediction")
+    assert not is_said("standard deviations from the forecast")
+
+
+def test_there_are_commands_and_files_to_look_for() -> None:
+    texts = [page.read_text() for page in PAGES]
+    assert sum(len(list(commands(text))) for text in texts) > 100
+    assert sum(len(IN_REPOSITORY.findall(text)) for text in texts) > 60
+    assert list(commands("See `dngo no-such --x`.\n```\n$ dngo run a.yaml # go\n```\n")) == [
+        ["run", "a.yaml"],
+        ["no-such", "--x"],
+    ]
+
+
+def test_the_gallery_shows_five_studies_as_they_ended() -> None:
+    text = (ROOT / "docs" / "gallery.md").read_text()
+    assert text.count("\n## ") >= 5
+    for folder, picture in (
+        ("captions", "captions"),
+        ("cnn", "cnn"),
+        ("self_tuning", "self-tuning"),
+    ):
+        with (ROOT / "examples" / folder / "results.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        section = next(s for s in text.split("\n## ") if f"images/{picture}.png" in s)
+        assert f"{len(rows)} evaluations" in section, folder
+
+
+def test_a_figure_of_the_gallery_is_drawn_from_its_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    import figure
+
+    with (ROOT / "examples" / "cnn" / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    figure.draw(rows, tmp_path / "cnn.png", "error (%)", minimize=True)
+    assert (tmp_path / "cnn.png").read_bytes().startswith(b"\x89PNG")
 
 
 SIMULATE = """#!{python}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from toy import FEW, Toy, advance
+from toy import FEW, ROOT, Toy, advance
 
 import dngo
 from dngo import archive
@@ -170,3 +170,21 @@ def test_a_preset_of_a_later_release_alters_no_study(tmp_path_factory, monkeypat
     assert read(tmp_path_factory.mktemp("new"), "preset: dngo-2015\n").acquisition.fantasies == 99
     assert configuration(study.archive, 1) == before
     assert replay(study.archive, 1).verdict == "identical"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_preset_has_rules_that_its_paper_does_not(name: str) -> None:
+    acquisition = whole(name)["acquisition"]
+    off = ("trust_region_share", "spacing", "min_feasibility", "boundary_every")
+    assert [acquisition[key] for key in off] == [0] * 4
+    assert acquisition["replicates"] == "never"
+    assert whole(name)["surrogate"]["warp"] is (name == "dngo")  # learnt since
+
+
+def test_every_preset_and_each_of_its_keys_is_on_its_page() -> None:
+    text = (ROOT / "docs" / "presets.md").read_text()
+    for name in NAMES:
+        assert f"`{name}`" in text
+        for section, keys in PRESETS.find(name).document.items():
+            for key in keys:
+                assert f"`{key}`" in text or f"`{section}.{key}`" in text, key

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+import re
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from dngo import provenance
 from dngo.acquisition.regions import region
 from dngo.rules import Rules, current, using
 from dngo.streams import Streams, key_of
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_another_tree_counts_within_and_no_longer_after_even_by_an_error() -> None:
@@ -53,11 +57,34 @@ def _other(value: object) -> object:
     return (*value, 99.0) if isinstance(value, tuple) else value + 1
 
 
+def test_nobody_changes_a_number_by_accident() -> None:
+    with pytest.raises(FrozenInstanceError):
+        current().regions.largest = 1.0  # type: ignore[misc]
+
+
 def test_what_is_recorded_of_a_batch_has_the_digest_of_the_tree_that_counts() -> None:
     with using(current().but(regions={"largest": 0.2})):
         other = current().digest
         assert provenance.environment()["rules"] == other
     assert provenance.environment()["rules"] == current().digest != other
+
+
+def test_no_module_of_the_engine_has_rules_of_its_own() -> None:
+    rooms = [
+        *(ROOT / "dngo" / "acquisition").rglob("*.py"),
+        *(ROOT / "dngo" / "surrogates").rglob("*.py"),
+    ]
+    own = [p for p in rooms if re.search(r"^class \w*Rules\b|^RULES\b", p.read_text(), re.M)]
+    assert own == []
+
+
+def test_code_reads_every_number() -> None:
+    code = [p for p in (ROOT / "dngo").rglob("*.py") if p.parent.name != "rules"]
+    text = "\n".join(p.read_text() for p in code)
+    tree = Rules()
+    numbers = {n.name for branch in fields(tree) for n in fields(getattr(tree, branch.name))}
+    assert len(numbers) > 100
+    assert [name for name in sorted(numbers) if not re.search(rf"\.{name}\b", text)] == []
 
 
 # ---- Random streams by name: no two are the same, whichever stream spawns children

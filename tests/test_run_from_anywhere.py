@@ -253,3 +253,17 @@ def test_profiles_are_found_here_beside_the_configuration_and_in_the_package(
         [sys.executable, "-c", f"{code}; print('snakemake' in sys.modules)"], text=True
     )
     assert answered == "False\n"
+
+
+def test_a_parameter_that_no_study_can_have_is_asked_for_again(tmp_path: Path) -> None:
+    questions = []
+
+    def prompt(question: str, **options: object) -> str:
+        questions.append(question)
+        return replies.pop(0)
+
+    replies = ["mine", "minimize", "x 0 1 log", "x 1 2 log", "x 0 3", "", "", "./run.sh"]
+    begin(tmp_path / "my.yaml", {}, prompt)
+    assert "log: true needs values above zero" in questions[3]
+    assert "x: this name is given twice" in questions[5]
+    assert load([tmp_path / "my.yaml"]).space["x"].log

@@ -232,3 +232,7 @@ def test_a_folder_is_a_list_of_its_studies_each_one_click_away(
     shutil.copytree(tmp_path / "a", tmp_path / "0-first")
     later = ask(shelf, f"/{token}")[1]
     assert f'href="3/{token}">0-first/synthetic' in later and f'href="{link}">deep' in later
+
+
+def test_it_listens_for_this_machine_alone(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"

@@ -404,3 +404,7 @@ def test_a_job_that_is_ended_does_not_wait_for_the_grace(tmp_path: Path) -> None
         outcome = stopped("pass", tmp_path, Median(grace=1000, patience=0))
         timer.join()
     assert outcome.status == "stopped"
+
+
+def test_a_program_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
+    assert stopped("pass", tmp_path, Median(grace=0.5)).status == "stopped"

@@ -7,7 +7,6 @@ given the points, and what the archive, its table and its exports then hold is c
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import math

@@ -103,7 +103,9 @@ class Cluster:
                 path.unlink()
         for path in (self.folder / "spool").glob("*/job*"):
             shutil.rmtree(path, ignore_errors=True)
-        self.up()
+        if self._numbers_anew:
+            self.up()
+            self._await_idle()
         self._numbers_anew = False
 
     # ---- jobs ---------------------------------------------------------------------------------
@@ -144,6 +146,10 @@ class Cluster:
         log = (self.folder / "log" / "slurmctld.log").read_text().splitlines()
         return "\n".join([table, str(self.nodes), *log[-20:]])
 
+    def node_of(self, job: int) -> str:
+        """The node on which a job runs."""
+        return self.run("squeue", "--noheader", f"--jobs={job}", "--format=%N")
+
     def cancel(self, *jobs: int) -> None:
         """Cancel these jobs, as a user does."""
         self.run("scancel", "--quiet", *map(str, jobs))
@@ -158,7 +164,6 @@ class Cluster:
         self.up()
         self._await_idle()
         self._forget_jobs()
-        self._await_idle()
 
     def _await_idle(self, timeout: float = 600) -> None:
         """Cancel all jobs and let all nodes work, until there are no jobs and no busy nodes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -76,6 +75,11 @@ class Commands:
             f'if {first}; then {does}{mark}; sleep 1000; fi\nexec "$real" "$@"',
         )
 
+    def restore(self, *names: str) -> None:
+        """Leave the real commands in their place."""
+        for name in names:
+            (self.folder / name).unlink()
+
     def hangs(self, name: str) -> bool:
         """Whether a call of the command hangs now."""
         return (self.folder / f"hangs-{name}").exists()
@@ -93,12 +97,27 @@ def commands(cluster: Cluster, tmp_path: Path) -> Iterator[Commands]:
 
 
 @pytest.fixture
+def partition(cluster: Cluster) -> Iterator[Callable[..., None]]:
+    """A function that changes the cluster's partition until the test ends."""
+
+    def update(**options: str) -> None:
+        words = [f"{key}={value}" for key, value in options.items()]
+        cluster.run("scontrol", "update", "partitionname=main", *words)
+
+    yield update
+    update(state="up", maxtime="infinite")
+
+
+@pytest.fixture
 def study(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., SlurmStudy]]:
     """A function that makes a study on the cluster."""
     made = []
 
-    def make(*, designed: bool = True, **config) -> SlurmStudy:
-        toy = SlurmStudy(tmp_path / f"study{len(made)}", cluster, **config)
+    def make(
+        *, designed: bool = True, hurried: bool = False, name: str = "", **config
+    ) -> SlurmStudy:
+        toy = SlurmStudy(tmp_path / (name or f"study{len(made)}"), cluster, **config)
+        toy.hurried = hurried
         if designed:
             toy.propose_design()
         made.append(toy)
@@ -107,5 +126,4 @@ def study(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., SlurmStudy
     yield make
     for found in made:
         if found.process is not None and found.process.poll() is None:
-            os.killpg(found.process.pid, signal.SIGKILL)
-            found.process.wait()
+            found.kill()

@@ -60,9 +60,9 @@ print((p["x"] - 0.3) ** 2)
 # Snakemake with less patience than a real site needs.
 HURRIED = """
 import sys
-from dngo.workflow.slurm import calls, reasons, submitting
-calls.SLOW, calls.LIMIT, calls.LONGEST_LIMIT = {slow}, {limit}, {limit}
-reasons.PATIENCE, reasons.STAYS_FOR, submitting.PAUSE = {patience}, {slow}, 1.0
+from dngo.workflow.slurm import calls, executor, reasons, submitting
+calls.SLOW, calls.LIMIT, calls.LONGEST_LIMIT = 2, 4, 4
+reasons.PATIENCE, reasons.STAYS_FOR, submitting.PAUSE, executor.SILENCE = 5, 2, 1.0, 6
 from snakemake.cli import main
 sys.exit(main())
 """
@@ -90,7 +90,8 @@ class SlurmStudy:
             "surrogate": {"networks": {"steps": 50, "epochs": 1}},
         }
         self.configure(**config)
-        self.hurried: dict[str, float] = {}
+        self.hurried = False  # whether Snakemake waits less for what never comes
+        self.heard = 0  # how much `says` has read of what the run said
         self.whole = False  # whether runs write reports as well
         self.process: subprocess.Popen[str] | None = None
 
@@ -104,11 +105,6 @@ class SlurmStudy:
         # Renamed into place, so that an evaluation that starts now does not read half of it.
         (self.folder / "actions.new").write_text(json.dumps(actions))
         (self.folder / "actions.new").replace(self.folder / "actions.json")
-
-    def hurry_calls(self, *, slow: float = 2, limit: float = 4, patience: float = 5) -> None:
-        """Have this study's runs wait less: seconds until Slurm's silence is said, until a call is ended,
-        and until it is said what jobs wait for."""
-        self.hurried = {"slow": slow, "limit": limit, "patience": patience}
 
     def let_go(self, name: str = "go") -> None:
         """Make the file that points wait for."""
@@ -129,7 +125,7 @@ class SlurmStudy:
 
     def start(self, *options: str, profile: str = "slurm") -> subprocess.Popen[str]:
         """`snakemake --profile slurm`; asked more often than at a real site how its jobs are."""
-        self.output = self.folder / f"output-{time.monotonic_ns()}.txt"
+        self.output, self.heard = self.folder / f"output-{time.monotonic_ns()}.txt", 0
         with open(self.output, "w") as stream:
             self.process = subprocess.Popen(
                 self.command(*options, profile=profile),
@@ -145,11 +141,14 @@ class SlurmStudy:
     def command(self, *options: str, profile: str = "slurm") -> list[str]:
         start = ["-m", "snakemake"]
         if self.hurried:
-            start = ["-c", HURRIED.format(**self.hurried)]
+            start = ["-c", HURRIED]
         snakemake = [sys.executable, *start, "--profile", profile]
         if not self.whole:
             snakemake += BRIEF
-        return [*snakemake, "--seconds-between-status-checks", "1", "--latency-wait", "5", *options]
+        snakemake += ["--seconds-between-status-checks", "1", "--latency-wait", "5"]
+        if profile == "slurm":
+            snakemake += ["--slurm-init-seconds-before-status-checks", "1"]
+        return [*snakemake, *options]
 
     def snakemake(self, *options: str, timeout: float = 600) -> str:
         """Another Snakemake in the same folder, beside the one that `start` started; what it said."""
@@ -191,14 +190,26 @@ class SlurmStudy:
         """Wait until a function returns something true, while Snakemake runs. Returns that."""
         deadline = time.monotonic() + timeout
         while True:
+            began = time.monotonic()  # a question to Slurm costs more than a look at a file
             found = condition()
             if found:
                 return found
             assert time.monotonic() < deadline, f"{what}: not after {timeout} s\n{self.log()}"
-            time.sleep(0.1)
+            time.sleep(max(0.1, 5 * (time.monotonic() - began)))
 
     def log(self) -> str:
         return self.output.read_text()
+
+    def says(self, words: str) -> None:
+        """Wait until the run says this, after what was waited for before."""
+        place = self.until(lambda: self.log().find(words, self.heard) + 1, f"it says {words}")
+        self.heard = place + len(words) - 1
+
+    def kill(self) -> None:
+        """End Snakemake, and what it runs on this machine, by SIGKILL."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
     def snakemake_log(self) -> str:
         """All that Snakemake said, of every run so far."""
@@ -213,16 +224,19 @@ class SlurmStudy:
         lines = path.read_text().splitlines() if path.exists() else []
         return Counter(x.split()[1] for x in lines if x.startswith(word))
 
-    def job_of(self, point: str) -> int:
-        """The Slurm job that evaluates a point, once it has started."""
+    def jobs_of(self, point: str) -> list[int]:
+        """The Slurm jobs that have started a point so far."""
+        path = self.folder / "events.txt"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [int(x.split()[2]) for x in lines if x.startswith(f"start {point} ")]
 
-        def find() -> int:
-            path = self.folder / "events.txt"
-            lines = path.read_text().splitlines() if path.exists() else []
-            jobs = [int(x.split()[2]) for x in lines if x.startswith(f"start {point} ")]
-            return jobs[-1] if jobs else 0
-
-        return self.until(find, f"point {point} starts")
+    def job_of(self, point: str, *, after: int = 0) -> int:
+        """The Slurm job that evaluates a point, once it has started. after: an earlier one."""
+        started = self.until(
+            lambda: [after, *self.jobs_of(point)][-1] != after and self.jobs_of(point),
+            f"point {point} starts",
+        )
+        return started[-1]
 
     def jobs(self) -> dict[int, str]:
         """The jobs that are queued or run now, and their states."""

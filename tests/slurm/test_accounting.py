@@ -35,70 +35,60 @@ def accounts() -> Iterator[Cluster]:
             cluster.down()
 
 
-def test_a_wrong_account_is_one_line_with_its_key(accounts: Cluster, tmp_path: Path) -> None:
-    toy = SlurmStudy(
-        tmp_path,
-        accounts,
-        design={"size": 16},
-        points_per_job=1,
-        resources={"evaluate": {"slurm_account": "chem"}},
-    )
-    output = toy.run(check=False)
-    assert toy.process.returncode
-    (line,) = [line for line in output.splitlines() if "Slurm refuses" in line]
-    assert "Slurm refuses jobs of evaluate: " in line
-    assert (
-        "Invalid account or account/partition combination specified. Change slurm_account" in line
-    )
-    assert "Error in" not in output
-    assert not toy.results.joinpath("pending").exists()  # nor was the design paid for
-    assert not accounts.squeue()
-
-
-def test_a_job_that_is_longer_than_its_qos_allows_ends_the_run(
+def test_what_accounts_and_limits_refuse_is_one_line_with_its_key(
     accounts: Cluster, tmp_path: Path
 ) -> None:
-    """Slurm takes it, for the QOS has no DenyOnLimit, and --test-only says nothing."""
-    toy = SlurmStudy(tmp_path, accounts, resources={"evaluate": {"qos": "brief", "runtime": 20}})
-    toy.propose_design()
-    toy.hurry_calls()
-    output = toy.run(check=False)
-    assert toy.process.returncode
-    message = (
-        "Slurm takes jobs of evaluate but does not start them: QOSMaxWallDurationPerJobLimit. Change "
-        "runtime of evaluate (now 20 minutes): `resources: {evaluate: {runtime: ...}}`"
-    )
-    assert output.count(message) == 1
-    assert not toy.jobs()
-    toy.configure(resources={"evaluate": {"qos": "brief", "runtime": 5}})
-    toy.run()
-    toy.lawful(4)
-
-
-def test_a_partition_that_is_too_short_for_a_rule_is_known_at_once(
-    accounts: Cluster, tmp_path: Path
-) -> None:
-    """Also where the site has Slurm take what it will not start."""
+    """A wrong account. A partition that is too short for a rule, where the site has Slurm take what it will not start.
+    A job that is longer than its QOS allows: Slurm takes it, for the QOS has no DenyOnLimit, and --test-only
+    says nothing."""
     conf = accounts.folder / "slurm.conf"
     before = conf.read_text()
     conf.write_text(before.replace("EnforcePartLimits=ALL", "EnforcePartLimits=NO"))
-    try:
-        accounts.run("scontrol", "reconfigure")
-        every = {name: {"slurm_partition": "short"} for name in ("fit", "evaluate")}
-        every["evaluate"]["runtime"] = 20
-        toy = SlurmStudy(tmp_path, accounts, iterations=1, resources=every)
+    every = {name: {"slurm_partition": "short"} for name in ("fit", "evaluate")}
+    every["evaluate"] |= {"runtime": 20, "slurm_account": "chem"}
+    toy = SlurmStudy(tmp_path, accounts, iterations=1, design={"size": 16}, resources=every)
+    toy.hurried = True
+
+    def refused() -> str:
+        toy.configure(resources=every)
         output = toy.run(check=False)
         assert toy.process.returncode
+        assert "Error in" not in output
+        assert not toy.jobs()
+        return output
+
+    try:
+        accounts.run("scontrol", "reconfigure")
+        (line,) = [line for line in refused().splitlines() if "Slurm refuses" in line]
+        assert "Slurm refuses jobs of evaluate: " in line
+        assert (
+            "Invalid account or account/partition combination specified. Change slurm_account"
+            in line
+        )
+        assert not toy.results.joinpath("pending").exists()  # nor was the design paid for
+
+        del every["evaluate"]["slurm_account"]
+        output = refused()
         message = (
             "Slurm would not start jobs of fit and propose: the partition allows 30 minutes. Change runtime "
             "of fit and propose (now 20 + 20 minutes)"
         )
         assert output.count(message) == 1
         assert "evaluate:" not in output
+
         every["fit"]["runtime"] = 10
+        every["evaluate"]["qos"] = "brief"
+        toy.configure(design={"size": 4}, iterations=0)
+        message = (
+            "Slurm takes jobs of evaluate but does not start them: QOSMaxWallDurationPerJobLimit. Change "
+            "runtime of evaluate (now 20 minutes): `resources: {evaluate: {runtime: ...}}`"
+        )
+        assert refused().count(message) == 1
+
+        every["evaluate"]["runtime"] = 5
         toy.configure(resources=every)
         toy.run()
-        toy.lawful(8)
+        toy.lawful(4)
     finally:
         conf.write_text(before)
         accounts.run("scontrol", "reconfigure")

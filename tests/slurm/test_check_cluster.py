@@ -41,7 +41,7 @@ def untouched(toy: SlurmStudy) -> Iterator[None]:
 
 
 def test_each_rule_is_tested_and_one_job_says_what_it_finds(study, cluster: Cluster) -> None:
-    toy = study(iterations=1)
+    toy = study(designed=False, iterations=1)
     with untouched(toy):
         process = check(toy)
         output, _ = process.communicate(timeout=600)
@@ -59,7 +59,7 @@ def test_each_rule_is_tested_and_one_job_says_what_it_finds(study, cluster: Clus
 
 
 def test_a_rule_that_slurm_refuses_is_named_and_no_job_starts(study, cluster: Cluster) -> None:
-    toy = study(resources={"evaluate": {"slurm_partition": "no_such"}})
+    toy = study(designed=False, resources={"evaluate": {"slurm_partition": "no_such"}})
     with untouched(toy):
         process = check(toy)
         output, _ = process.communicate(timeout=600)
@@ -69,7 +69,7 @@ def test_a_rule_that_slurm_refuses_is_named_and_no_job_starts(study, cluster: Cl
 
 
 def test_a_probe_that_waits_says_for_what_and_ctrl_c_cancels_it(study, cluster: Cluster) -> None:
-    toy = study(resources={"evaluate": {"slurm_extra": "--begin=now+1hour"}})
+    toy = study(designed=False, resources={"evaluate": {"slurm_extra": "--begin=now+1hour"}})
     with untouched(toy):
         process = check(toy)
         assert process.stdout is not None
@@ -86,7 +86,7 @@ def test_a_probe_that_waits_says_for_what_and_ctrl_c_cancels_it(study, cluster: 
 
 
 def test_a_profile_without_slurm_starts_nothing(study, cluster: Cluster) -> None:
-    toy = study()
+    toy = study(designed=False)
     with untouched(toy):
         process = check(toy, "profiles/default")
         output, _ = process.communicate(timeout=600)

@@ -37,10 +37,36 @@ def test_after_a_reset_numbers_that_were_given_before_are_good_again(cluster: Cl
     assert cluster.wait([job]) == {job: "F"}
 
 
-def test_down_stops_everything_and_up_resumes(cluster: Cluster, tmp_path: Path) -> None:
+def test_up_waits_for_another_apt_down_stops_everything_and_up_resumes(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The real apt, on lists of its own, where nothing is installed that is there already."""
+    apt = tmp_path / "apt.conf"
+    apt.write_text(
+        f'Dir::State::lists "{tmp_path}/lists";\n'
+        'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n'
+    )
+    (tmp_path / "lists").mkdir()
+    missing = tmp_path / "dpkg-query"
+    missing.write_text("#!/bin/sh\nexit 1\n")
+    missing.chmod(0o755)
     other = Cluster(Path("/tmp") / f"dngo-slurm-{os.getpid()}")
-    other.up("--nodes", "1", "--cpus", "2", "--prefix", "other")
+    before = dict(other.environment)
+    other.environment |= {"APT_CONFIG": str(apt), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     try:
+        with (tmp_path / "lists" / "lock").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            refused = r"status 1: slurm/up: another apt .*Could not get"
+            with pytest.raises(RuntimeError, match=refused):
+                other.up("--patience", "1")
+            release = threading.Timer(3, fcntl.lockf, (lock, fcntl.LOCK_UN))
+            release.start()
+            try:
+                other.up("--nodes", "1", "--cpus", "2", "--prefix", "other")
+                assert not release.is_alive()
+            finally:
+                release.join()
+        other.environment = before
         assert other.nodes == {"other1": "idle"}
         mark = tmp_path / "running"
         job = other.submit(f"trap '' TERM; touch {mark}; sleep 345 & sleep 345; wait")
@@ -57,35 +83,6 @@ def test_down_stops_everything_and_up_resumes(cluster: Cluster, tmp_path: Path) 
     finally:
         other.down("--purge")
     assert not other.folder.exists()
-
-
-@pytest.mark.usefixtures("cluster")
-def test_another_apt_is_waited_for(tmp_path: Path) -> None:
-    """The real apt, on lists of its own, where nothing is installed that is there already."""
-    apt = tmp_path / "apt.conf"
-    apt.write_text(
-        f'Dir::State::lists "{tmp_path}/lists";\n'
-        'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n'
-    )
-    (tmp_path / "lists").mkdir()
-    missing = tmp_path / "dpkg-query"
-    missing.write_text("#!/bin/sh\nexit 1\n")
-    missing.chmod(0o755)
-    other = Cluster(Path("/tmp") / f"dngo-slurm-apt-{os.getpid()}")
-    other.environment |= {"APT_CONFIG": str(apt), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    with (tmp_path / "lists" / "lock").open("w") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        with pytest.raises(RuntimeError, match=r"status 1: slurm/up: another apt .*Could not get"):
-            other.up("--patience", "1")
-        release = threading.Timer(3, fcntl.lockf, (lock, fcntl.LOCK_UN))
-        release.start()
-        try:
-            other.up("--nodes", "1", "--prefix", "other")
-            assert not release.is_alive()
-            assert other.nodes == {"other1": "idle"}
-        finally:
-            release.join()
-            other.down("--purge")
 
 
 def environments() -> list[set[bytes]]:

@@ -1,4 +1,4 @@
-"""A run on a real Slurm is interrupted, refused, or has a disk that is full or read-only.
+"""A run on a real Slurm is interrupted, or has a disk that is full or read-only.
 
 After each fault the law is checked: no evaluation is lost or repeated, and the study ends as it
 would have without the fault.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,81 +21,96 @@ from needs import MACHINE, missing
 from .cluster import Cluster
 
 
-def test_interrupted_the_same_command_goes_on(study) -> None:
-    toy = study()
+def test_whatever_ends_a_run_the_same_command_goes_on(study, cluster: Cluster, commands) -> None:
+    """One study, whose runs are ended one after another while two points wait: by a signal while any call of
+    Slurm's hangs, and by SIGKILL."""
+    toy = study(retries=9)
     toy.actions(p0_1="go", p0_3="go")
-    toy.start()
-    toy.job_of("0-1"), toy.job_of("0-3")
-    toy.terminate(signal.SIGINT)  # Ctrl-C: the jobs are cancelled
-    toy.until(lambda: not toy.jobs(), "the jobs are cancelled")
-    toy.let_go()
-    toy.run()
-    toy.lawful(4)
-    assert toy.events("start") == {"0-0": 1, "0-1": 2, "0-2": 1, "0-3": 2}
 
-
-def test_interrupted_while_slurm_is_asked_it_cancels_its_jobs(
-    study, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The real squeue, slow to answer the workflow, as it is on a busy cluster."""
-    slow, asked, real = tmp_path / "bin" / "squeue", tmp_path / "asked", shutil.which("squeue")
-    slow.parent.mkdir()
-    wait = f"case $* in *--name=*) touch {asked}; sleep 5 ;; esac"
-    slow.write_text(f'#!/bin/sh\n{wait}\nexec {real} "$@"\n')
-    slow.chmod(0o755)
-    monkeypatch.setitem(cluster.environment, "PATH", f"{slow.parent}:{os.environ['PATH']}")
-    toy = study()
-    toy.actions(p0_1="go")
+    # Ctrl-C while Slurm is asked, which takes its time. A plugin of the site's has renamed a job.
+    asked = commands.folder / "asked"
+    slow = f"case $* in *--name=*) touch {asked}; sleep 5 ;; esac"
     toy.start()
-    toy.job_of("0-1")
-    asked.unlink(missing_ok=True)
+    jobs = toy.job_of("0-1"), toy.job_of("0-3")
+    cluster.run("scontrol", "update", f"jobid={jobs[0]}", "name=site")
+    commands.replace("squeue", f'{slow}\nexec "$real" "$@"')
     toy.until(asked.exists, "Slurm is asked")
-    toy.terminate(signal.SIGINT)
+    output = toy.terminate(signal.SIGINT)
     toy.until(lambda: not toy.jobs(), "the jobs are cancelled")
-    assert toy.events("end").get("0-1", 0) == 0
+    assert "did not cancel" not in output and "did not confirm" not in output
+    commands.restore("squeue")
 
+    for name, number in (
+        ("scancel", signal.SIGINT),
+        ("sbatch", signal.SIGTERM),
+        ("squeue", signal.SIGINT),
+        ("scancel", signal.SIGTERM),
+        ("scontrol", signal.SIGTERM),
+    ):
+        commands.hang(name, once=False, unless="config")
+        began = toy.events("start")["0-1"]
+        toy.start()
+        if name == "scancel":
+            toy.until(lambda n=began: toy.events("start")["0-1"] > n, "a point starts")
+        else:
+            toy.until(lambda name=name: commands.hangs(name), f"a call of {name} hangs")
+        output = toy.terminate(number)
+        assert "stopped early" in output, name
+        assert "Traceback" not in output, name
+        assert ("Slurm did not confirm" in output) == (name == "scancel")
+        commands.restore(name)
+        # Before the points may end: one that is cancelled as it ends is evaluated again.
+        for job in toy.jobs():
+            cluster.cancel(job)
+        toy.until(lambda: not toy.jobs(), "the cancelled jobs are gone")
 
-def test_terminated_it_lets_its_jobs_end_and_goes_on(study) -> None:
-    """Snakemake ends at once. The job ends by itself, and the next run takes over its outcome."""
-    toy = study()
-    toy.actions(p0_1="go")
+    # Killed: its orphans are waited for.
+    last = {point: toy.jobs_of(point)[-1] for point in ("0-1", "0-3")}
     toy.start()
-    running = toy.job_of("0-1")
-    toy.terminate()
-    toy.until(lambda: list(toy.jobs()) == [running], "the other job ends")
+    orphans = [toy.job_of(point, after=last[point]) for point in last]
+    toy.kill()
+    starts = toy.events("start")
+
+    def another_waits() -> None:
+        toy.start()
+        for chunk, orphan in enumerate(orphans):
+            log = toy.results / "logs" / "evaluate" / "0" / f"{chunk}.log"
+            toy.until(
+                lambda log=log, n=orphan: log.exists() and f"job {n}; waiting" in log.read_text(),
+                "a new job finds the point taken",
+            )
+            log.unlink()
+
+    another_waits()
+
+    # Nobody may cancel jobs.
+    left = sorted(set(toy.jobs()) - set(orphans))
+    commands.replace("scancel", 'echo "scancel: error: Access/permission denied" >&2; exit 1')
+    output = toy.terminate(signal.SIGINT)
+    assert f"`scancel {left[0]} {left[1]}`" in output
+    commands.restore("scancel")
+
+    # Terminated, a run lets its jobs end, and the next one takes over their outcomes.
+    another_waits()
+    assert "Jobs that run go on" in toy.terminate()
+    assert list(toy.jobs().values()) == ["R"] * 6
     assert not (toy.results / "archive.h5").exists()
     toy.let_go()
+    toy.until(lambda: not toy.jobs(), "all end by themselves")
     toy.run()
     toy.lawful(4)
-    assert sum(toy.events("start").values()) == 4
-
-
-def test_killed_its_orphans_are_waited_for(study) -> None:
-    toy = study()
-    toy.actions(p0_1="go")
-    toy.start()
-    orphan = toy.job_of("0-1")
-    os.killpg(toy.process.pid, signal.SIGKILL)
-    toy.process.wait()
-    toy.start()
-    log = toy.results / "logs" / "evaluate" / "0" / "0.log"
-    toy.until(lambda: log.exists() and "waiting" in log.read_text(), "a new job finds it taken")
-    assert f"job {orphan}" in log.read_text()
-    toy.let_go()
-    toy.end()
-    toy.lawful(4)
-    assert sum(toy.events("start").values()) == 4
+    assert toy.events("start") == starts
+    assert starts["0-0"] == starts["0-2"] == 1
 
 
 def test_orphans_of_fit_and_propose_are_waited_for(study) -> None:
     """Neither destroys the other's files, whichever Snakemake deletes them."""
-    toy = study(iterations=1)
+    toy = study(iterations=1, points_per_job=4)
     toy.start()
     claim = toy.results / "pending" / "1" / "claims" / "model"
     fitting = toy.until(lambda: claim.exists() and json.loads(claim.read_text()), "a fit begins")
     os.kill(fitting["pid"], signal.SIGSTOP)  # a fit that takes its time
-    os.killpg(toy.process.pid, signal.SIGKILL)
-    toy.process.wait()
+    toy.kill()
     try:
         toy.start()
         log = toy.results / "logs" / "fit" / "1.log"
@@ -112,9 +126,9 @@ def test_orphans_of_fit_and_propose_are_waited_for(study) -> None:
 
 def test_a_study_that_ends_leaves_the_pending_jobs_of_another_their_logs(study) -> None:
     """Two studies in one folder: Slurm opens a job's log when the job starts, and not before."""
-    held = study(resources={"evaluate": {"slurm_extra": "--hold"}})
+    held = study(points_per_job=4, resources={"evaluate": {"slurm_extra": "--hold"}})
     held.start()
-    held.until(lambda: list(held.jobs().values()) == ["PD", "PD"], "its jobs are held")
+    held.until(lambda: list(held.jobs().values()) == ["PD"], "its job is held")
     other = held.folder / "other.yaml"
     other.write_text(yaml.safe_dump({**held.config, "study": "other", "resources": {}}))
     text = held.snakemake("--configfile", str(other))
@@ -124,49 +138,6 @@ def test_a_study_that_ends_leaves_the_pending_jobs_of_another_their_logs(study) 
     output = held.end()
     held.lawful(4, runs=dict.fromkeys(held.statuses(), 2))  # by each study once
     assert "Error in" not in output
-
-
-@pytest.fixture
-def partition(cluster: Cluster) -> Iterator[Callable[..., None]]:
-    """A function that changes the cluster's partition until the test ends."""
-
-    def update(**options: str) -> None:
-        words = [f"{key}={value}" for key, value in options.items()]
-        cluster.run("scontrol", "update", "partitionname=main", *words)
-
-    yield update
-    update(state="up", maxtime="infinite")
-
-
-def test_a_refusal_that_passes_is_waited_for(study, partition) -> None:
-    toy = study()
-    partition(state="inactive")
-    toy.start()
-    toy.until(lambda: "Slurm takes no job now" in toy.log(), "a submission is refused")
-    time.sleep(6)  # until it is refused again
-    partition(state="up")
-    output = toy.end()
-    toy.lawful(4)
-    assert output.count("Slurm takes no job now") == 1
-    assert "Required partition not available (inactive or drain)" in output
-    assert "Error in" not in output
-
-
-def test_a_refusal_that_stays_ends_the_run_with_what_to_change(study, partition) -> None:
-    """Of each rule, before anything is paid for."""
-    toy = study(designed=False, iterations=1)
-    partition(maxtime="30")
-    output = toy.run(check=False)
-    assert toy.process.returncode
-    words = "Requested time limit is invalid (missing or exceeds some limit)"
-    message = f"Slurm refuses jobs of {{}}: allocation failure: {words}. Change runtime of {{}} (now {{}} minutes)"
-    assert output.count(message.format("evaluate", "evaluate", "60")) == 1
-    assert output.count(message.format("fit and propose", "fit and propose", "20 + 20")) == 1
-    assert "They are one job, and their runtimes are added" in output
-    assert "stopped early" in output
-    assert "Error in" not in output
-    assert not toy.jobs()
-    assert not (toy.results / "pending").exists()
 
 
 def mount(*words: str | Path) -> None:
@@ -180,27 +151,6 @@ def mount(*words: str | Path) -> None:
 
 def unmount(place: Path) -> None:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def test_the_study_is_read_only_for_a_moment(study) -> None:
-    toy = study()
-    toy.actions(p0_1="go")
-    toy.start()
-    toy.job_of("0-1")
-    # Snakemake's own bookkeeping has no such patience: it would end, to be started again.
-    toy.until(lambda: "Finished jobid" in toy.snakemake_log(), "the other job ends")
-    # The folder, read-only, on top of itself: whatever is opened from now on.
-    mount("--bind", toy.results, toy.results)
-    try:
-        mount("-o", "remount,bind,ro", toy.results)
-        toy.let_go()
-        toy.until(lambda: toy.events("end")["0-1"], "the evaluation ends")
-        time.sleep(3)
-    finally:
-        unmount(toy.results)
-    toy.end()
-    toy.lawful(4)
-    assert sum(toy.events("start").values()) == 4
 
 
 @pytest.fixture
@@ -221,35 +171,47 @@ def fill(disk: Path, spare: int) -> Path:
     return ballast
 
 
-def without_room_for_the_archive(toy, disk: Path) -> Path:
-    """Run a study until merge finds the disk full; the file that is to be removed."""
-    toy.actions(p0_1="go")
+def test_a_disk_that_is_read_only_or_full_loses_nothing(study, disk: Path) -> None:
+    """Read-only for a moment, full when outcomes are written, and full when a batch is merged: then a signal ends
+    the run, and the same command goes on."""
+    toy = study(results=str(disk), points_per_job=1, design={"size": 6}, retries=0)
+    toy.actions(p0_1="go-1", p0_2="go-2", p0_3="go-2", p0_4="go-2", p0_5="go-5")
     toy.start()
-    toy.job_of("0-1")
-    toy.until(lambda: "Finished jobid" in toy.snakemake_log(), "the other job ends")
-    # The other outcomes and logs still fit; a packed archive does not.
-    ballast = fill(disk, spare=40_000)
-    toy.let_go()
-    log = disk / "toy" / "logs" / "merge" / "0.log"
-    toy.until(lambda: log.exists() and "No space left" in log.read_text(), "merge runs out of it")
-    assert not (disk / "toy" / "archive.h5").exists()
-    return ballast
+    for k in range(6):
+        toy.job_of(f"0-{k}")
 
+    def finished(number: int) -> None:
+        """Snakemake's own bookkeeping has no such patience: it would end, to be started again."""
+        toy.until(lambda: toy.snakemake_log().count("Finished jobid") == number, "jobs have ended")
 
-def test_the_disk_is_full_when_a_batch_is_merged(study, disk: Path) -> None:
-    toy = study(results=str(disk))
-    without_room_for_the_archive(toy, disk).unlink()
-    toy.end()
-    assert sum(toy.events("start").values()) == 4
-    toy.lawful(4)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_run_while_the_disk_is_full(study, disk: Path, number: int) -> None:
-    toy = study(results=str(disk))
-    ballast = without_room_for_the_archive(toy, disk)
-    toy.terminate(number)
+    finished(1)
+    # The folder, read-only, on top of itself: whatever is opened from now on.
+    mount("--bind", toy.results, toy.results)
+    try:
+        mount("-o", "remount,bind,ro", toy.results)
+        toy.let_go("go-1")
+        toy.until(lambda: toy.events("end")["0-1"], "the evaluation ends")
+        time.sleep(3)
+    finally:
+        unmount(toy.results)
+    finished(2)
+    ballast = fill(disk, spare=0)
+    toy.let_go("go-2")
+    toy.until(lambda: toy.events("end").total() == 5, "the evaluations end")
+    time.sleep(5)
     ballast.unlink()
-    toy.run()
-    assert sum(toy.events("start").values()) == 4
-    toy.lawful(4)
+    finished(5)
+    # The other outcome and logs still fit; a packed archive does not.
+    ballast, log = fill(disk, spare=40_000), disk / "toy" / "logs" / "merge" / "0.log"
+    toy.let_go("go-5")
+    for number in (signal.SIGINT, signal.SIGTERM, None):
+        toy.until(lambda: log.exists() and "No space left" in log.read_text(), "no room for merge")
+        assert not (disk / "toy" / "archive.h5").exists()
+        if number:
+            toy.terminate(number)
+            log.unlink()
+            toy.start()
+    ballast.unlink()
+    toy.end()
+    toy.lawful(6)
+    assert toy.events("start").total() == 6

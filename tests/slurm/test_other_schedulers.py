@@ -44,7 +44,7 @@ def profile_of(scheduler: str, folder: Path) -> None:
 def test_a_study_runs_through_the_lines_of_pbs(
     study, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    toy = study(points_per_job=1, resources={"evaluate": {"threads": 3}})
+    toy = study(resources={"evaluate": {"threads": 3}})
     toy.actions(p0_1="exit", p0_2="go")
     profile_of("PBS", toy.folder / "pbs")
     path = os.pathsep.join([str(PBS), os.environ["PATH"]])
@@ -53,13 +53,13 @@ def test_a_study_runs_through_the_lines_of_pbs(
     toy.start(profile="pbs")
     killed = toy.job_of("0-2")
     cluster.run(PBS / "qdel", str(killed))
-    toy.until(lambda: toy.job_of("0-2") != killed, "another job")
+    toy.job_of("0-2", after=killed)
     toy.let_go()
     output = toy.end()
     toy.lawful(4, p0_1="failed")
     assert "Best point" in output
     jobs = cluster.records()[before:]
-    assert len(jobs) == 5
+    assert len(jobs) == 3
     assert {job["TimeLimit"] for job in jobs} == {"60"}
     assert all("cpu=3,mem=2000M" in job["Tres"] for job in jobs)
 
@@ -83,13 +83,8 @@ def grid_engine() -> Iterator[Any]:
 
 
 def test_a_study_runs_on_a_grid_engine(grid_engine, tmp_path: Path) -> None:
-    toy = SlurmStudy(
-        tmp_path,
-        grid_engine,
-        points_per_job=1,
-        resources={"evaluate": {"threads": 2}},
-        iterations=1,
-    )
+    evaluate = {"threads": 2}
+    toy = SlurmStudy(tmp_path, grid_engine, resources={"evaluate": evaluate}, iterations=1)
     toy.actions(p0_1="exit", p0_2="go")
     profile_of("Grid Engine", toy.folder / "sge")
     toy.start(profile="sge")

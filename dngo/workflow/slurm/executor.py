@@ -399,10 +399,8 @@ class Executor(Submitting):
         if progress:
             job.job.attempt -= 1  # Snakemake is about to add one; this was no failed attempt
         name = f"Slurm job {job.external_jobid}{f' on node {node}' if node else ''}"
-        why = jobs.hands_over(job)
-        if (
-            why and job.job.attempt <= job.job.restart_times
-        ):  # nothing is wrong: no block of an error
+        why = jobs.hands_over(job) if row.state in OVER else ""
+        if why and job.job.attempt <= job.job.restart_times:  # nothing is wrong
             self.logger.info(f"{name} leaves the rest of its work to another job: {why}.")
             return self._drop(job.job)
         message = f"{name} {what.strip()}{f' ({how})' if how else ''}. "

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from toy import BRIEF
+from toy import BRIEF, FEW
 
 from dngo.archive import read_table, verify
 from dngo.config import load
 from dngo.study import Study
 
 from .cluster import Cluster
+from .starter import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,12 +60,9 @@ print((p["x"] - 0.3) ** 2)
 
 # Snakemake with less patience than a real site needs.
 HURRIED = """
-import sys
 from dngo.workflow.slurm import calls, executor, reasons, submitting
 calls.SLOW, calls.LIMIT, calls.LONGEST_LIMIT = 2, 4, 4
 reasons.PATIENCE, reasons.STAYS_FOR, submitting.PAUSE, executor.SILENCE = 5, 2, 1.0, 6
-from snakemake.cli import main
-sys.exit(main())
 """
 
 
@@ -87,13 +85,14 @@ class SlurmStudy:
             "iterations": 0,
             "batch_size": 4,
             "points_per_job": 2,
-            "surrogate": {"networks": {"steps": 50, "epochs": 1}},
+            "surrogate": {"networks": {"steps": 50, "epochs": 1}, "hyperparameter_samples": 3},
+            "acquisition": FEW,
         }
         self.configure(**config)
         self.hurried = False  # whether Snakemake waits less for what never comes
         self.heard = 0  # how much `says` has read of what the run said
         self.whole = False  # whether runs write reports as well
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Run | None = None
 
     def configure(self, **config: Any) -> None:
         self.config.update(config)
@@ -123,37 +122,27 @@ class SlurmStudy:
 
     # ---- running ------------------------------------------------------------------------------
 
-    def start(self, *options: str, profile: str = "slurm") -> subprocess.Popen[str]:
+    def start(self, *options: str, profile: str = "slurm") -> Run:
         """`snakemake --profile slurm`; asked more often than at a real site how its jobs are."""
         self.output, self.heard = self.folder / f"output-{time.monotonic_ns()}.txt", 0
-        with open(self.output, "w") as stream:
-            self.process = subprocess.Popen(
-                self.command(*options, profile=profile),
-                cwd=self.folder,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-                env={**self.cluster.environment, "OMP_NUM_THREADS": "1"},
-            )
+        environment = {**self.cluster.environment, "OMP_NUM_THREADS": "1"}
+        before = HURRIED if self.hurried else ""
+        words = self.words(*options, profile=profile)
+        self.process = Run(words, self.folder, environment, self.output, before)
         return self.process
 
-    def command(self, *options: str, profile: str = "slurm") -> list[str]:
-        start = ["-m", "snakemake"]
-        if self.hurried:
-            start = ["-c", HURRIED]
-        snakemake = [sys.executable, *start, "--profile", profile]
-        if not self.whole:
-            snakemake += BRIEF
-        snakemake += ["--seconds-between-status-checks", "1", "--latency-wait", "5"]
+    def words(self, *options: str, profile: str = "slurm") -> list[str]:
+        """What is typed after `snakemake`."""
+        words = ["--profile", profile, *(() if self.whole else BRIEF)]
+        words += ["--seconds-between-status-checks", "1", "--latency-wait", "5"]
         if profile == "slurm":
-            snakemake += ["--slurm-init-seconds-before-status-checks", "1"]
-        return [*snakemake, *options]
+            words += ["--slurm-init-seconds-before-status-checks", "1"]
+        return [*words, *options]
 
     def snakemake(self, *options: str, timeout: float = 600) -> str:
-        """Another Snakemake in the same folder, beside the one that `start` started; what it said."""
+        """What another Snakemake said, as a user starts it, beside the one that `start` started."""
         result = subprocess.run(
-            self.command(*options),
+            [sys.executable, "-m", "snakemake", *self.words(*options)],
             cwd=self.folder,
             env=self.cluster.environment,
             stdout=subprocess.PIPE,
@@ -167,7 +156,7 @@ class SlurmStudy:
     def terminate(self, number: int = signal.SIGTERM) -> str:
         """End only Snakemake, by a signal, within ten seconds. Returns its output."""
         assert self.process is not None
-        os.kill(self.process.pid, number)
+        self.process.send_signal(number)
         return self.end(check=False)
 
     def end(self, *, timeout: float = 600, check: bool = True) -> str:

@@ -50,7 +50,7 @@ def test_a_study_runs(study, cluster: Cluster, monkeypatch) -> None:
     before = {record["JobId"] for record in cluster.records()}
     toy.whole = True
     monkeypatch.setitem(cluster.environment, "API_TOKEN", secret)
-    output = toy.run()
+    output = toy.snakemake()
     toy.lawful(8)
     files = [p for p in toy.folder.rglob("*") if p.is_file() and not p.is_symlink()]
     assert not [p for p in files if secret.encode() in p.read_bytes()]

@@ -15,15 +15,16 @@ def test_a_cluster_that_tells_little_of_ended_jobs(study, cluster: Cluster, comm
         'exit 1 ;; esac\nexec "$real" "$@"',
     )
     commands.replace("squeue", 'exec "$real" "${@/--states=all/--states=PENDING,RUNNING}"')
-    toy = study(points_per_job=1, retries=1, hurried=True)
-    toy.actions(p0_1="go", p0_2="go")
+    toy = study(retries=1, hurried=True)
+    toy.actions(p0_1="go", p0_3="go")
     toy.start()
-    for point in ("0-1", "0-2"):
+    for point in ("0-1", "0-3"):
         cluster.cancel(toy.job_of(point))
     toy.until(lambda: toy.events("start").total() == 6, "they start again")
     toy.let_go()
     output = toy.end()
     toy.lawful(4)
+    assert toy.events("start") == {"0-0": 1, "0-1": 2, "0-2": 1, "0-3": 2}  # what had ended is kept
     assert "does not answer" not in output and "answers again" not in output
 
 

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -155,9 +156,37 @@ def test_held_jobs_are_told_with_what_lets_them_go() -> None:
     assert "scontrol release 7,8" in said
 
 
-def test_a_time_limit_is_read() -> None:
-    limits = ("30:00", "1:00:00", "2-00:00:00", "infinite", "45")
-    assert [minutes(limit) for limit in limits] == [30, 60, 2880, float("inf"), 0.75]
+def test_a_job_that_is_queued_again_and_again_is_named_more_and_more_rarely() -> None:
+    queue, said = Queue("run"), []
+    for now in range(13):
+        for state in ("RUNNING", "COMPLETING", "PENDING", "PENDING"):
+            said += queue.hear({"7": Row(state), "9": Row("RUNNING")}, now)
+    assert [re.findall(r"job 7 again (\d+) times", words) for words in said] == [
+        ["3"],
+        ["6"],
+        ["12"],
+    ]
+
+
+@pytest.mark.parametrize("state", ["CONFIGURING", "SUSPENDED", "STOPPED"])
+def test_a_state_in_which_nothing_goes_on_is_told(state: str) -> None:
+    queue, rows = Queue("run"), {"7": Row(state, "None")}
+    assert queue.hear(rows, 0.0) == []
+    assert state in queue.hear(rows, PATIENCE)[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("30:00", 30),
+        ("1:00:00", 60),
+        ("2-00:00:00", 2880),
+        ("infinite", float("inf")),
+        ("45", 0.75),
+    ],
+)
+def test_a_time_limit_is_read(limit: str, expected: float) -> None:
+    assert minutes(limit) == expected
 
 
 def test_a_node_is_avoided_at_once_and_left_out_after_some_jobs() -> None:

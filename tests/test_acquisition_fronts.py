@@ -181,7 +181,7 @@ def crash_picks(v: np.ndarray, size: int, batch: np.ndarray, **acquisition: obje
     model = fit_model(data, PROCESS, rng=np.random.default_rng(1))
     y[ok] = ranks(values[ok])
     history = History(v, y, iteration=batch, objectives=several, constraints=flags)
-    settings = AcquisitionSettings(**acquisition)
+    settings = AcquisitionSettings(uniform_candidates=512, local_candidates=128, **acquisition)
     return propose_batch(
         model, CRASH_CUBE, history, size=size, settings=settings, rng=np.random.default_rng(2),
         root=np.random.SeedSequence(3),

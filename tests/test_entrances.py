@@ -66,91 +66,73 @@ ALL = {*ENTRANCES}
 OPTUNA = {"import_optuna"}
 OURS, TOLD = ALL - OPTUNA, ALL - REPORTS
 GIVEN = OURS & TOLD
-# Which has what was said, what changes of `GOOD`, and what becomes of it: the words of a refusal, or values.
-Case = tuple[str, set[str], Said, Any]
+# Where it is said, what changes of `GOOD`, and what becomes of it: the words of a refusal, or values.
+Case = tuple[set[str], Said, Any]
 CASES: list[Case] = [
-    ("good", ALL, {}, {"status": "ok", "objective": 0.25}),
-    ("flag broken", ALL, {"small": False}, {"status": "infeasible", "objective": 0.25}),
-    ("flag as a number", ALL, {"small": 0}, {"status": "infeasible"}),
-    ("bound broken", ALL, {"heat": 350.5}, {"status": "infeasible", "numbers": {"heat": 350.5}}),
+    (ALL, {}, {"status": "ok", "objective": 0.25}),
+    (ALL, {"small": False}, {"status": "infeasible", "objective": 0.25}),
+    (ALL, {"small": 0}, {"status": "infeasible"}),
+    (ALL, {"heat": 350.5}, {"status": "infeasible", "numbers": {"heat": 350.5}}),
     # the objective
-    ("NaN", OURS - {"tell_frame"}, {"objective": math.nan}, {"status": "invalid"}),
-    ("infinite", ALL, {"objective": math.inf}, {"status": "invalid"}),
-    ("empty cell", {"tell_frame"}, {"objective": math.nan}, "there is no objective"),
-    ("empty text", TEXT, {"objective": ""}, "there is no objective"),
-    ("none", GIVEN, {"objective": LEFT_OUT}, "objective"),
+    (OURS - {"tell_frame"}, {"objective": math.nan}, {"status": "invalid"}),
+    (ALL, {"objective": math.inf}, {"status": "invalid"}),
+    ({"tell_frame"}, {"objective": math.nan}, "there is no objective"),
+    (TEXT, {"objective": ""}, "there is no objective"),
+    (GIVEN, {"objective": LEFT_OUT}, "objective"),
     # A run that ends well with a part of what it was asked for keeps that part.
-    (
-        "none reported",
-        REPORTS,
-        {"objective": LEFT_OUT},
-        {"status": "invalid", "numbers": {"heat": 341.5}},
-    ),
-    ("misspelt", OURS, {"objective": LEFT_OUT, "objektive": 0.25}, "objekti?ve|no objective"),
-    ("word", OURS, {"objective": "much"}, "objective.*'much'"),
-    ("text in a report", REPORTS, {"objective": "0.3"}, "objective must be a number, but is text"),
-    ("text in a table", GIVEN, {"objective": "0.3"}, {"objective": 0.3}),
-    ("decimal comma", OURS, {"objective": "0,25"}, "objective.*'0,25'"),
-    ("shown by Python", TEXT, {"objective": "np.float64(0.25)"}, r"print\(float\(x\)\)"),
-    ("true", OURS, {"objective": True}, "objective.*(true|True)"),
-    ("list", TYPED, {"objective": [0.25, 1]}, "objective|2 values"),
-    ("array of one", PYTHON, {"objective": np.array([0.25])}, {"objective": 0.25}),
-    ("decimal", PYTHON, {"objective": Decimal("0.25")}, {"objective": 0.25}),
-    ("float32", PYTHON | {"tell_frame"}, {"objective": np.float32(0.25)}, {"objective": 0.25}),
-    (
-        "array of one that is masked",
-        PYTHON,
-        {"objective": np.ma.array([0.25], mask=[True])},
-        {"status": "invalid"},
-    ),
-    ("too large", TYPED, {"objective": 10**400}, "objective.*larger"),
+    (REPORTS, {"objective": LEFT_OUT}, {"status": "invalid", "numbers": {"heat": 341.5}}),
+    (OURS, {"objective": LEFT_OUT, "objektive": 0.25}, "objekti?ve|no objective"),
+    (OURS, {"objective": "much"}, "objective.*'much'"),
+    (REPORTS, {"objective": "0.3"}, "objective must be a number, but is text"),
+    (GIVEN, {"objective": "0.3"}, {"objective": 0.3}),
+    (OURS, {"objective": "0,25"}, "objective.*'0,25'"),
+    (TEXT, {"objective": "np.float64(0.25)"}, r"print\(float\(x\)\)"),
+    (OURS, {"objective": True}, "objective.*(true|True)"),
+    (TYPED, {"objective": [0.25, 1]}, "objective|2 values"),
+    (PYTHON, {"objective": np.array([0.25])}, {"objective": 0.25}),
+    (PYTHON, {"objective": Decimal("0.25")}, {"objective": 0.25}),
+    (PYTHON | {"tell_frame"}, {"objective": np.float32(0.25)}, {"objective": 0.25}),
+    (PYTHON, {"objective": np.ma.array([0.25], mask=[True])}, {"status": "invalid"}),
+    (TYPED, {"objective": 10**400}, "objective.*larger"),
     # constraints
-    ("without a flag", ALL, {"small": LEFT_OUT}, "small"),
-    ("without a number", ALL, {"heat": LEFT_OUT}, "heat"),
-    ("without any", ALL, {"small": LEFT_OUT, "heat": LEFT_OUT}, "constraints"),
+    (ALL, {"small": LEFT_OUT}, "small"),
+    (ALL, {"heat": LEFT_OUT}, "heat"),
+    (ALL, {"small": LEFT_OUT, "heat": LEFT_OUT}, "constraints"),
     (
-        "misspelt flag",
         TYPED,
         {**ALONE, "objective": 0.25, "constraints": {"smal": True, "heat": 1}},
         "small is missing, 'smal' is unknown; did you mean 'small'",
     ),
     (
-        "constraints as a mapping",
         TYPED,
         {**ALONE, "objective": 0.25, "constraints": {"small": False, "heat": 1}},
         {"status": "infeasible", "numbers": {"heat": 1.0}},
     ),
-    ("flag that is a word", ALL, {"small": "perhaps"}, "small.*'perhaps'"),
-    ("flag of two", ALL, {"small": 2}, "small.*2"),
-    ("flag instead of a number", ALL - TEXT, {"heat": True}, "heat.*must be a number"),
-    ("number that is none", OURS, {"heat": math.nan}, {"status": "invalid", "objective": 0.25}),
-    ("infinite number", ALL, {"heat": math.inf}, {"status": "infeasible", "objective": 0.25}),
-    ("number that is a word", ALL, {"heat": "hot"}, "heat.*'hot'"),
+    (ALL, {"small": "perhaps"}, "small.*'perhaps'"),
+    (ALL, {"small": 2}, "small.*2"),
+    (ALL - TEXT, {"heat": True}, "heat.*must be a number"),
+    (OURS, {"heat": math.nan}, {"status": "invalid", "objective": 0.25}),
+    (ALL, {"heat": math.inf}, {"status": "infeasible", "objective": 0.25}),
+    (ALL, {"heat": "hot"}, "heat.*'hot'"),
     # names
-    ("unknown name", GIVEN, {"comment": 1}, "comment"),
-    (
-        "unknown name reported",
-        REPORTS,
-        {"comment": 1},
-        {"status": "ok", "metadata": {"comment": 1}},
-    ),
-    ("unknown parameter", GIVEN, {"parameter_z": 1}, "parameter_z"),
+    (GIVEN, {"comment": 1}, "comment"),
+    (REPORTS, {"comment": 1}, {"status": "ok", "metadata": {"comment": 1}}),
+    (GIVEN, {"parameter_z": 1}, "parameter_z"),
     # noise
-    ("noise", ALL, {"noise": 0.5}, {"noise": 0.5}),
-    ("no noise", ALL, {"noise": 0}, {"noise": 0.0}),
-    ("unknown noise", OURS, {"noise": math.nan}, {"status": "ok", "noise": math.nan}),
-    ("negative noise", TOLD, {"noise": -1}, "noise: -1 is not a standard deviation"),
-    ("negative noise reported", REPORTS, {"noise": -1}, {"status": "ok", "objective": 0.25}),
-    ("infinite noise", TOLD, {"noise": math.inf}, "noise: inf is not a standard deviation"),
-    ("loud", TOLD, {"noise": "loud"}, "noise.*'loud'"),
+    (ALL, {"noise": 0.5}, {"noise": 0.5}),
+    (ALL, {"noise": 0}, {"noise": 0.0}),
+    (OURS, {"noise": math.nan}, {"status": "ok", "noise": math.nan}),
+    (TOLD, {"noise": -1}, "noise: -1 is not a standard deviation"),
+    (REPORTS, {"noise": -1}, {"status": "ok", "objective": 0.25}),
+    (TOLD, {"noise": math.inf}, "noise: inf is not a standard deviation"),
+    (TOLD, {"noise": "loud"}, "noise.*'loud'"),
     # what a report does not say
-    ("duration", TOLD, {"duration": 2.5}, {"duration": 2.5}),
-    ("negative duration", TOLD, {"duration": -5}, "duration: -5 is not a number of seconds"),
-    ("endless", TOLD, {"duration": math.inf}, "duration: inf is not"),
-    ("started", TOLD, {"started": 1.7e9}, {"started": 1.7e9}),
-    ("started by the calendar", TOLD, {"started": "2023-11-14T22:13:20+00:00"}, {"started": 1.7e9}),
+    (TOLD, {"duration": 2.5}, {"duration": 2.5}),
+    (TOLD, {"duration": -5}, "duration: -5 is not a number of seconds"),
+    (TOLD, {"duration": math.inf}, "duration: inf is not"),
+    (TOLD, {"started": 1.7e9}, {"started": 1.7e9}),
+    (TOLD, {"started": "2023-11-14T22:13:20+00:00"}, {"started": 1.7e9}),
     (
-        "started by calendars of Python and NumPy",
         {"tell_python", "tell_dict"},
         {
             "started": np.datetime64("2024-01-01T00:00:00.000000000"),
@@ -161,60 +143,41 @@ CASES: list[Case] = [
     ),
     # The clock was set back in autumn.
     (
-        "backwards",
         TOLD,
         {"started": 1.7e9, "finished": 1.6e9},
         {"status": "ok", "started": math.nan, "finished": math.nan, "duration": math.nan},
     ),
-    ("never", TOLD, {"started": 1e300}, "started: 1e[+]300 is not a time"),
-    ("milliseconds", TOLD, {"started": 1.7e12}, "in seconds since 1970"),
-    ("a day as digits", TOLD, {"started": "20240101"}, "started.*not a time"),
-    ("yesterday", TOLD, {"finished": "yesterday"}, "finished: 'yesterday' is not a time"),
-    ("unknown status", TOLD, {"status": "done"}, "status: 'done' is not one of"),
-    ("status with a report", REPORTS, {"status": "ok"}, "unknown name 'status'"),
-    ("ok, and broken", TOLD, {"status": "ok", "small": False}, "status is ok"),
+    (TOLD, {"started": 1e300}, "started: 1e[+]300 is not a time"),
+    (TOLD, {"started": 1.7e12}, "in seconds since 1970"),
+    (TOLD, {"started": "20240101"}, "started.*not a time"),
+    (TOLD, {"finished": "yesterday"}, "finished: 'yesterday' is not a time"),
+    (TOLD, {"status": "done"}, "status: 'done' is not one of"),
+    (REPORTS, {"status": "ok"}, "unknown name 'status'"),
+    (TOLD, {"status": "ok", "small": False}, "status is ok"),
+    # By an earlier bound.
     (
-        "infeasible by an earlier bound",
         TOLD,
         {"status": "infeasible", "message": "broke heat"},
         {"status": "ok", "objective": 0.25, "message": ""},
     ),
-    ("ok by an earlier bound", TOLD, {"status": "ok", "heat": 351}, {"status": "infeasible"}),
-    ("failed, with an objective", TOLD, {"status": "failed"}, "it has an objective"),
+    (TOLD, {"status": "ok", "heat": 351}, {"status": "infeasible"}),
+    (TOLD, {"status": "failed"}, "it has an objective"),
     (
-        "failed",
         TOLD - {"tell_file", "import_csv", "import_parquet"},
         {"status": "failed", **ALONE},
         {"status": "failed"},
     ),
-    (
-        "failed, in a table",
-        TEXT,
-        {"status": "failed", **dict.fromkeys(GOOD, "")},
-        {"status": "failed"},
-    ),
-    (
-        "message",
-        TOLD,
-        {"message": "two\nlines \x1b[31mred\x07"},
-        {"message": "two lines \ufffd[31mred\ufffd"},
-    ),
+    (TEXT, {"status": "failed", **dict.fromkeys(GOOD, "")}, {"status": "failed"}),
+    (TOLD, {"message": "two\nlines \x1b[31mred\x07"}, {"message": "two lines \ufffd[31mred\ufffd"}),
     # metadata
+    (ALL - {"import_parquet"}, {"metadata": {"epochs": 9}}, {"metadata": {"epochs": 9}}),
+    (ALL, {"metadata": "a note"}, {"metadata": {"metadata": "a note"}}),
     (
-        "metadata",
-        ALL - {"import_parquet"},
-        {"metadata": {"epochs": 9}},
-        {"metadata": {"epochs": 9}},
-    ),
-    ("metadata as text", ALL, {"metadata": "a note"}, {"metadata": {"metadata": "a note"}}),
-    (
-        "metadata under names of ours",
         TOLD - {"import_parquet"} - OPTUNA,
         {"metadata": {"told": "mine", "imported_from": "a lab"}},
         {"status": "ok"},
     ),
     (
-        "odd metadata, of names that look alike",
         PYTHON - {"tell_frame"},
         {"metadata": {1: Path("/x"), "1": np.arange(2)}},
         {"metadata": {"1": [0, 1], "1 (int)": "/x"}},
@@ -236,15 +199,15 @@ def tried(i: int, among: set[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("entrance", "case"),
     [
-        pytest.param(entrance, case, id=f"{entrance}-{case[0]}")
+        pytest.param(entrance, case, id=f"{entrance}-{i}-{'-'.join(case[1])}")
         for i, case in enumerate(CASES)
-        for entrance in tried(i, case[1])
+        for entrance in tried(i, case[0])
     ],
 )
 def test_each_entrance_takes_the_right_value_or_refuses_it(
     tmp_path: Path, entrance: str, case: Case
 ) -> None:
-    _, _, changes, expected = case
+    _, changes, expected = case
     said = {n: v for n, v in {**GOOD, **changes}.items() if v is not LEFT_OUT}
     config = config_in(tmp_path)
     try:
@@ -258,7 +221,7 @@ def test_each_entrance_takes_the_right_value_or_refuses_it(
         assert not list(tmp_path.rglob("archive.h5")) and not study_at(config).entries()
         return
     assert not words
-    if case[0] == "metadata under names of ours":
+    if "told" in changes.get("metadata", {}):
         kept = json.dumps(outcome.metadata)
         assert "mine" in kept and "a lab" in kept
     for name, value in expected.items():

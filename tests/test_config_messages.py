@@ -86,6 +86,7 @@ PARAMETERS = {
 }
 # A fourth line, and what is said of it.
 KEYS = {
+    "direction: maximize": "direction: belongs to another section: objective.direction",
     "max_evals: 3": "max_evals: unknown key; did you mean 'iterations'?",
     "pruner: 3": "pruner: unknown key; did you mean 'early_stopping'?",
     "partition: 3": "partition: unknown key; did you mean 'resources'?",

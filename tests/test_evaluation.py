@@ -83,32 +83,21 @@ def test_failures_say_why(code: str, message: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("objective", "words"),
+    ("given", "words"),
     [
-        (Objective(command="/nowhere/program {x}"), "objective.command: '/nowhere/program' cannot"),
-        (
-            Objective(command="/etc/passwd"),
-            "objective.command: '/etc/passwd' cannot be started: Perm",
-        ),
-        (
-            Objective(command="true", working_directory="/nowhere"),
-            "objective.working_directory: /now",
-        ),
-        (Objective(command="run 'x"), "objective.command: No closing quotation"),
-        (Objective(command="true", environment={"A=B": "c"}), "objective.environment: illegal"),
-        (
-            Objective(callable="no.such:f"),
-            "objective.callable: 'no.such:f' cannot be imported: Mod",
-        ),
-        (
-            Objective(callable="json:nothing"),
-            "objective.callable: 'json:nothing' .* AttributeError",
-        ),
+        ({"command": "/nowhere/program {x}"}, "command: '/nowhere/program' cannot"),
+        ({"command": "/etc/passwd"}, "command: '/etc/passwd' cannot be started: Perm"),
+        ({"command": "true", "working_directory": "/nowhere"}, "working_directory: /now"),
+        ({"command": "run 'x"}, "command: No closing quotation"),
+        ({"command": "true", "environment": {"A=B": "c"}}, "environment: illegal"),
+        ({"callable": "no.such:f"}, "callable: 'no.such:f' cannot be imported: Mod"),
+        ({"callable": "json:nothing"}, "callable: 'json:nothing' .* AttributeError"),
     ],
 )
 def test_what_cannot_be_started_is_no_outcome(
-    objective: Objective, words: str, tmp_path: Path
+    given: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
+    objective, words = Objective(**given), f"objective.{words}"
     with pytest.raises(CannotStart, match=words):
         outcome_of(objective, tmp_path)
     # Nor does it use up the attempts, whoever tries again and again.

@@ -248,21 +248,15 @@ def test_attributes_of_a_foreign_optuna_study_are_no_outcome(tmp_path: Path) -> 
         ("2025-10-26T01:00:00", "2025-10-26T01:00:05"),
         ("2025-10-26T02:59:00", "2025-10-26T02:01:00"),
     ):
-        study.add_trial(
-            optuna.trial.FrozenTrial(
-                number=0,
-                trial_id=-1,
-                state=optuna.trial.TrialState.COMPLETE,
-                value=0.25,
-                datetime_start=datetime.fromisoformat(start),
-                datetime_complete=datetime.fromisoformat(end),
-                params={"x": len(study.trials) / 4},
-                distributions={"x": optuna.distributions.FloatDistribution(0, 1)},
-                user_attrs=attributes,
-                system_attrs={},
-                intermediate_values={},
-            )
+        trial = optuna.trial.create_trial(
+            value=0.25,
+            params={"x": len(study.trials) / 4},
+            distributions={"x": optuna.distributions.FloatDistribution(0, 1)},
+            user_attrs=attributes,
         )
+        trial.datetime_start = datetime.fromisoformat(start)
+        trial.datetime_complete = datetime.fromisoformat(end)
+        study.add_trial(trial)
     config = config_in(tmp_path, space={"x": SPACE["x"]})
     assert main(["import", f"{tmp_path}/theirs.db", "--config", str(config)]) == 0
     (_, one), (_, other) = taken(config)

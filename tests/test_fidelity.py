@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from running import ran
+from toy import FEW, QUICK_STUDY
 
 import dngo
 from dngo import archive
 from dngo.acquisition import History
 from dngo.acquisition.standing import Standing
-from dngo.config import load, validate
+from dngo.config import validate
 from dngo.config.stop import Stop
 from dngo.errors import UserError
 from dngo.fronts import on_front
 from dngo.replay import replay
-from dngo.report.levels import said_at
 from dngo.report.live import status
 from dngo.report.text import summary
 from dngo.space import Space
@@ -50,12 +48,6 @@ def document(**more: Any) -> dict[str, Any]:
     return {**found, **more}
 
 
-def refused(**more: Any) -> str:
-    with pytest.raises(UserError) as error:
-        validate(document(**more))
-    return str(error.value)
-
-
 def toy_space() -> Space:
     parameters: dict[str, Parameter] = {
         "x": Float(type="float", low=0, high=1),
@@ -81,46 +73,40 @@ def test_levels_end_at_the_highest() -> None:
     assert near.levels == (2, 6, 18, 52)
 
 
+def of(parameter: str = "epochs", **keys: Any) -> dict[str, Any]:
+    return {"fidelity": {"parameter": parameter, **keys}}
+
+
+def with_space(name: str, **keys: Any) -> dict[str, Any]:
+    return {"space": {**SPACE, name: {**SPACE[name], **keys}}}
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"fidelity": {"parameter": "epoch"}}, "there is no parameter 'epoch'"),
-        ({"fidelity": {"parameter": "kind"}}, "kind is neither a float nor an int"),
-        ({"fidelity": {"parameter": "rate"}}, "rate is conditional"),
-        ({"fidelity": {"parameter": "x"}}, "must be above 0, but x begins at 0"),
-        ({"fidelity": {"parameter": "epochs", "low": 81, "high": 3}}, "81 must be below high, 3"),
-        ({"fidelity": {"parameter": "epochs", "low": 3, "high": 3}}, "3 must be below high, 3"),
-        (
-            {"fidelity": {"parameter": "epochs", "high": 200}},
-            "200 is outside the range of epochs, 1 to 100",
-        ),
-        (
-            {"fidelity": {"parameter": "epochs", "low": 3.2, "high": 3.4}},
-            "epochs has one value from 3.2 to 3.4",
-        ),
+        (of("epoch"), "there is no parameter 'epoch'"),
+        (of("kind"), "kind is neither a float nor an int"),
+        (of("rate"), "rate is conditional"),
+        (of("x"), "must be above 0, but x begins at 0"),
+        (of(low=81, high=3), "81 must be below high, 3"),
+        (of(low=3, high=3), "3 must be below high, 3"),
+        (of(high=200), "200 is outside the range of epochs, 1 to 100"),
+        (of(low=3.2, high=3.4), "epochs has one value from 3.2 to 3.4"),
         ({"acquisition": {"kind": "random"}}, "random promotes no points"),
         ({"acquisition": {"replicates": "always"}}, "twice at the same level"),
-        (
-            {"acquisition": {"kind": "successive_halving"}, "fidelity": None},
-            "needs the section `fidelity`",
-        ),
+        ({"acquisition": "successive_halving", "fidelity": None}, "needs the section `fidelity`"),
         ({"transfer": ["other.h5"]}, "so far works only without `fidelity`"),
         ({"space_constraints": ["x <= epochs"]}, "names the fidelity epochs"),
-        (
-            {"space": {**SPACE, "epochs": {**SPACE["epochs"], "prior": {"value": 9}}}},
-            "no best value to expect",
-        ),
-        (
-            {"space": {**SPACE, "x": {**SPACE["x"], "active_if": {"epochs": [3]}}}},
-            "x depends on epochs",
-        ),
+        (with_space("epochs", prior={"value": 9}), "no best value to expect"),
+        (with_space("x", active_if={"epochs": [3]}), "x depends on epochs"),
     ],
 )
 def test_a_section_that_cannot_be_or_not_beside_another_is_refused_in_one_line(
     more: dict[str, Any], words: str
 ) -> None:
-    said = refused(**more)
-    assert words in said and "\n" not in said
+    with pytest.raises(UserError) as error:
+        validate(document(**more))
+    assert words in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_study_without_the_section_is_archived_as_ever() -> None:
@@ -178,24 +164,25 @@ def objective(x: float, a: float, epochs: int) -> float:
 
 SMALL: dict[str, Any] = {
     "fidelity": {"parameter": "epochs", "low": 3, "high": 27},
-    "surrogate": "gp",
+    "surrogate": QUICK_STUDY["surrogate"],
+    "classifier": QUICK_STUDY["classifier"],
     "design": {"size": 9},
     "batch_size": 6,
 }
+
+
+def run(folder: Path, function: Callable[..., Any], kind: str, **more: Any) -> dngo.Session:
+    space = {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)}
+    more["acquisition"] = FEW if kind == "mcei" else {"kind": kind}
+    session = dngo.create("s", space, folder=folder, **SMALL, **more)
+    return session.optimize(function, 9 + 3 * 6, workers=0, progress=False)
 
 
 @pytest.fixture(scope="module", params=["successive_halving", "mcei"])
 def session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dngo.Session:
-    session = dngo.create(
-        "s",
-        {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
-        folder=tmp_path_factory.mktemp(request.param),
-        acquisition={"kind": request.param},
-        **SMALL,
-    )
-    return session.optimize(objective, 9 + 4 * 6, workers=0, progress=False)
+    return run(tmp_path_factory.mktemp(request.param), objective, request.param)
 
 
 def table_of(session: dngo.Session) -> tuple[archive.Table, Ladder]:
@@ -269,42 +256,22 @@ def test_what_is_at_each_level_is_said_and_what_is_expected_of_others(
     assert ("predicted at epochs 27, the best of" in text) == session.has_model
 
 
-def test_a_best_below_the_highest_is_said_to_be_one(ladder: Ladder) -> None:
-    assert said_at(ladder, at(ladder, [0.1], 3)) == " at epochs 81"
-    assert said_at(ladder, at(ladder, [0.1], 1)) == " at epochs 9, none at 81 yet"
-    assert said_at(None, at(ladder, [0.1], 1)) == ""
-
-
-def test_the_example_learns_more_with_more_epochs() -> None:
-    folder = Path(__file__).parents[1] / "examples" / "digits"
-    config = load([folder / "fidelity.yaml"])
-    assert config.ladder is not None and config.ladder.levels == (4, 13, 40)
-    (point,) = config.search_space.to_parameters(config.search_space.defaults())
-
-    def error(epochs: int) -> float:
-        given = json.dumps({**point, "epochs": epochs})
-        said = ran([sys.executable, "objective.py"], cwd=folder, input=given, check=True).stdout
-        return float(json.loads(said.splitlines()[-1])["objective"])
-
-    assert error(13) < error(4)
+def ended(session: dngo.Session, target: Any, high: int = 27) -> str:
+    """Why the study would end with this target and this highest fidelity; "" if it would not."""
+    records = session._engine
+    section = records.config.fidelity.model_copy(update={"high": high})  # type: ignore[union-attr]
+    update = {"stop": Stop(target=target), "fidelity": section}
+    changed = replace(records, config=records.config.model_copy(update=update))
+    return reached(changed, changed.header())
 
 
 def test_a_target_is_reached_at_the_highest_fidelity_alone(session: dngo.Session) -> None:
     table, ladder = table_of(session)
-    ok, top = table.status == "ok", ladder.is_top(table.v)
-    best = float(table.objective[ok & top].min())
-    records = session._engine
-
-    def said(target: float, *, high: int = 27) -> str:
-        section = records.config.fidelity.model_copy(update={"high": high})  # type: ignore[union-attr]
-        update = {"stop": Stop(target=target), "fidelity": section}
-        changed = replace(records, config=records.config.model_copy(update=update))
-        return reached(changed, changed.header())
-
-    assert "stop.target" in said(best)
-    assert said(best - 1e-6) == ""
+    best = float(table.objective[(table.status == "ok") & ladder.is_top(table.v)].min())
+    assert "stop.target" in ended(session, best)
+    assert ended(session, best - 1e-6) == ""
     # Raised in mid-study, the highest has no evaluation yet: what was the best is none any more.
-    assert said(best, high=81) == ""
+    assert ended(session, best, high=81) == ""
 
 
 # ---- several objectives ----------------------------------------------------------------------------
@@ -315,20 +282,11 @@ def two(x: float, a: float, epochs: int) -> dict[str, float]:
     return {"error": error, "size": 10 ** (3 * x + 0.1 / epochs)}
 
 
-@pytest.fixture(scope="module", params=["successive_halving", "mcei"])
-def of_two(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dngo.Session:
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory: pytest.TempPathFactory) -> dngo.Session:
     size = {"direction": "minimize", "scale": "log"}
-    session = dngo.create(
-        "two",
-        {"x": (0, 1), "a": (0, 1), "epochs": dngo.Int(1, 100)},
-        folder=tmp_path_factory.mktemp(request.param),
-        objectives={"error": "minimize", "size": size},
-        acquisition={"kind": request.param},
-        **SMALL,
-    )
-    return session.optimize(two, 9 + 4 * 6, workers=0, progress=False)
+    objectives = {"error": "minimize", "size": size}
+    return run(tmp_path_factory.mktemp("two"), two, "mcei", objectives=objectives)
 
 
 def test_a_front_is_of_the_highest_fidelity(of_two: dngo.Session) -> None:
@@ -351,34 +309,13 @@ def test_a_front_is_of_the_highest_fidelity(of_two: dngo.Session) -> None:
     assert not of_two.has_model or "error 0." in text.split("predicted at")[1]
 
 
-def test_a_point_of_several_objectives_goes_from_level_to_level(of_two: dngo.Session) -> None:
-    table, ladder = table_of(of_two)
-    keys, level = ladder.points.keys(ladder.points.of_full(table.v)), ladder.level(table.v)
-    for key in set(keys):
-        own = level[[k == key for k in keys]].tolist()
-        assert own == list(range(own[0], own[0] + len(own))) and own[0] < 2
-    assert set(table.stage[level == 2]) == {"promotion"}
-
-
-def test_replay_of_several_objectives_gives_the_same_bits(of_two: dngo.Session) -> None:
+def test_several_objectives_replay_and_their_targets_wait_for_the_highest_fidelity(
+    of_two: dngo.Session,
+) -> None:
     for t in range(of_two._engine.merged()):
         assert replay(of_two.path, t).verdict == "identical"
-
-
-def test_a_target_of_each_objective_waits_for_the_highest_fidelity(of_two: dngo.Session) -> None:
     table, ladder = table_of(of_two)
-    records, section = of_two._engine, of_two.config.fidelity
-    assert section is not None
+
     top = int(np.flatnonzero(ladder.is_top(table.v))[0])
-    wanted = {name: float(values[top]) for name, values in table.objectives.items()}
-
-    def said(high: float) -> str:
-        update = {
-            "stop": Stop(target=wanted),
-            "fidelity": section.model_copy(update={"high": high}),
-        }
-        changed = replace(records, config=records.config.model_copy(update=update))
-        return reached(changed, changed.header())
-
-    assert "stop.target" in said(27.0)
-    assert said(81.0) == ""
+    target = {name: float(values[top]) for name, values in table.objectives.items()}
+    assert "stop.target" in ended(of_two, target) and ended(of_two, target, high=81) == ""

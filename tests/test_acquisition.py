@@ -10,20 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proposing import SMALL, height, model_of, points, propose
-from scipy import stats
 from spaces import cube, mixed
 
 from dngo.acquisition import History, design, propose_batch
-from dngo.acquisition import candidates as cand
 from dngo.acquisition.ascent import climb
-from dngo.acquisition.fantasies import Fantasies
 from dngo.acquisition.settings import AcquisitionSettings
 from dngo.acquisition.spacing import distances, gaps
 from dngo.acquisition.stages.beyond import Beyond
 from dngo.acquisition.state import BatchState
 from dngo.space import Space
-from dngo.space.parameters import Boolean, Categorical, Fixed, Float, Int
-from dngo.surrogates import TrainingData, fit_model
+from dngo.space.parameters import Boolean, Categorical, Float, Int
+from dngo.surrogates import Model
 from dngo.surrogates.settings import ClassifierSettings, SurrogateSettings
 
 SHORT = SurrogateSettings(networks={"steps": 300})
@@ -31,19 +28,7 @@ SHORT_CLASSIFIER = ClassifierSettings(networks={"steps": 300})
 seeds = st.integers(0, 2**32 - 1)
 
 
-# ---- candidates ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("space", [cube(3), mixed()], ids=["cube", "mixed"])
-def test_candidates_are_points_of_the_space(space):
-    rng = np.random.default_rng(0)
-    v = points(space, 20)
-    for found in (
-        cand.uniform(space, 64, rng),
-        cand.around(space, v, 500, rng),
-        cand.neighbours(space, v),
-    ):
-        np.testing.assert_array_equal(space.round(found), found)
+# ---- designs -------------------------------------------------------------------------------------
 
 
 @settings(max_examples=20, deadline=None)
@@ -63,22 +48,6 @@ def test_design_is_distinct_new_and_complete(size, seed):
     assert len(v) == min(size, total - 3)
     assert len(set(keys)) == len(keys)
     assert not set(keys) & set(space.keys(known))
-
-
-def test_design_fills_the_space_better_than_chance():
-    v = points(cube(3), 64)
-    chance = [np.random.default_rng(s).random((64, 3)) for s in range(20)]
-    limit = min(float(_discrepancy(c)) for c in chance)
-    assert _discrepancy(v) < limit
-
-
-def _discrepancy(v: np.ndarray) -> float:
-    return stats.qmc.discrepancy(v)
-
-
-def test_a_space_of_nothing_but_fixed_parameters_has_one_point():
-    space = Space({"a": Fixed(type="fixed", value=1)})
-    assert design(space, 5, rng=np.random.default_rng(0), exclude=np.empty((0, 0))).shape == (1, 0)
 
 
 # ---- batches -------------------------------------------------------------------------------------
@@ -139,8 +108,7 @@ def test_picks_heed_the_classifier():
     space = cube(2)
     v = points(space, 100)
     y = np.where(v[:, 0] < 0.5, -v[:, 0], np.nan)
-    data = TrainingData(x=v, y=y, constraints={"completed": np.isfinite(y).astype(float)})
-    model = fit_model(data, SHORT, SHORT_CLASSIFIER, rng=np.random.default_rng(0))
+    model = model_of(space, v, y, 0, SHORT, SHORT_CLASSIFIER)
     infeasible = {}
     for name, changes in {"heeding": {}, "weighting": {"min_feasibility": 0.0}}.items():
         s = SMALL.model_copy(update={"local_candidates": 500, **changes})
@@ -154,21 +122,17 @@ def test_picks_heed_the_classifier():
 def test_the_search_for_feasibility_avoids_what_failed():
     """Nothing is ok: picks prefer the half in which the second constraint is known to hold."""
     space = cube(2)
-    v = points(space, 60)
-    data = TrainingData(
-        x=v,
-        y=np.full(60, np.nan),
-        constraints={"completed": np.ones(60), "cool": (v[:, 0] > 0.7).astype(float)},
-    )
-    model = fit_model(data, SHORT, SHORT_CLASSIFIER, rng=np.random.default_rng(0))
-    batch = propose(space, v, data.y, 10, model=model)
+    v, y = points(space, 60), np.full(60, np.nan)
+    held = {"completed": np.ones(60), "cool": (v[:, 0] > 0.7).astype(float)}
+    model = model_of(space, v, y, 0, SHORT, SHORT_CLASSIFIER, constraints=held)
+    batch = propose(space, v, y, 10, model=model)
     assert np.mean(batch.v[:, 0] > 0.65) >= 0.8
     assert distances(batch.v, v).min() > 0.01
     assert np.isnan(batch.mean).all()
 
 
 @pytest.mark.parametrize(
-    "y", [[], [0.5], [np.nan], [1.0] * 20, [*np.linspace(0, 1, 20), 1e12]], ids=str
+    "y", [[], [0.5], [np.nan], [1.0] * 20, [*np.linspace(0, 1, 20), 1e12]], ids=len
 )
 def test_proposing_survives(y):
     space = cube(2)
@@ -176,23 +140,6 @@ def test_proposing_survives(y):
     batch = propose(space, v, y, 4)
     assert len(batch) == 4
     assert np.isfinite(batch.value).all()
-
-
-def test_progress_ends_at_one():
-    seen: list[float] = []
-    space = cube(2)
-    v = points(space, 20)
-    propose_batch(
-        model_of(space, v, height(space, v)),
-        space,
-        History(v, height(space, v)),
-        size=20,
-        settings=SMALL,
-        rng=np.random.default_rng(0),
-        progress=lambda fraction, message: seen.append(fraction),
-    )
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
 
 
 # ---- the maximiser -------------------------------------------------------------------------------
@@ -220,24 +167,7 @@ def test_a_climb_ends_where_no_gradient_is_left_and_keeps_what_is_listed():
     assert len(climb(space, start, np.zeros(3), 3, value)) == 0
 
 
-def test_a_single_pick_is_the_top_of_its_hill():
-    space = cube(3)
-    v = points(space, 30)
-    y = np.sum((v - 0.4) ** 2, axis=1) + 0.2 * np.sin(9 * v[:, 0])
-    settings = SMALL.model_copy(update={"trust_region_share": 0.0})
-    model = model_of(space, v, y)
-    batch = propose(space, v, y, 1, settings=settings, model=model)
-    assert batch.source == ("candidate:ascent",)
-    best = float(model.scale.to_model(y).min())
-    fantasies = Fantasies(model.objective, best, 1, np.random.default_rng(0), noisy=False)
-    near = np.clip(batch.v + 0.01 * np.random.default_rng(0).standard_normal((500, 3)), 0, 1)
-    top, *values = fantasies.improvement(
-        fantasies.features(space.encode(np.concatenate([batch.v, near])))
-    )
-    assert max(values) <= top * (1 + 1e-4)
-
-
-@pytest.mark.parametrize("penalty", [1e6, 1e30, sys.float_info.max])
+@pytest.mark.parametrize("penalty", [1e6, sys.float_info.max])
 def test_penalties_of_any_height_leave_the_floor_to_be_searched(penalty):
     """Whatever penalty a failed run has, most of a batch goes where there is no penalty."""
 
@@ -249,10 +179,8 @@ def test_penalties_of_any_height_leave_the_floor_to_be_searched(penalty):
     y = function(v)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = fit_model(TrainingData(x=space.encode(v), y=y), SHORT, rng=np.random.default_rng(1))
-        picks = propose_batch(
-            model, space, History(v, y), size=24, settings=SMALL, rng=np.random.default_rng(2)
-        )
+        model = model_of(space, v, y, 1, SHORT)
+        picks = propose(space, v, y, 24, seed=2, model=model)
         mean, deviation = model.predict(space.encode(v))
     assert np.isfinite(mean).all() and np.isfinite(deviation).all()
     assert np.mean(function(picks.v) < 10) > 0.7
@@ -268,42 +196,39 @@ SURROGATE = SurrogateSettings(kind="gp", hyperparameter_samples=3)
 
 
 def picks(v: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Twenty, of every stage: (20, 4)."""
-    data = TrainingData(x=SPACE.encode(v), y=y, constraints={"completed": np.ones(len(y))})
-    model = fit_model(data, SURROGATE, rng=np.random.default_rng(1))
-    return propose_batch(
-        model,
-        SPACE,
-        History(v, y, iteration=np.zeros(len(y), dtype=int)),
-        size=20,
-        settings=AcquisitionSettings(),
-        rng=np.random.default_rng(2),
-    ).v
+    """Twelve, of every stage: (12, 4)."""
+    model, batch = model_of(SPACE, v, y, 1, SURROGATE), np.zeros(len(y), dtype=int)
+    settings = AcquisitionSettings()
+    return propose(SPACE, v, y, 12, seed=2, settings=settings, model=model, iteration=batch).v
+
+
+@pytest.fixture(scope="module")
+def picked() -> np.ndarray:
+    return picks(V, Y)
 
 
 # A factor of 4 changes no bit of the targets' ratios. The others change their last, and the steps of
 # a fit whose noise may be e^-20 make 1e-16 to 1e-5; the last example leaves eleven digits of what
 # differs, and along the floor of a valley a minimum moves by more.
 @pytest.mark.parametrize(
-    ("scale", "shift", "moved"),
-    [(4.0, 0.0, 1e-9), (3.7, -11.0, 1e-4), (1e6, 1e3, 1e-4), (1e-5, 2.0, 1e-3)],
+    ("scale", "shift", "moved"), [(4.0, 0.0, 1e-9), (1e6, 1e3, 1e-4), (1e-5, 2.0, 1e-3)]
 )
 def test_affine_changes_of_the_objective_change_no_pick(
-    scale: float, shift: float, moved: float
+    picked: np.ndarray, scale: float, shift: float, moved: float
 ) -> None:
-    np.testing.assert_allclose(picks(V, scale * Y + shift), picks(V, Y), rtol=0, atol=moved)
+    np.testing.assert_allclose(picks(V, scale * Y + shift), picked, rtol=0, atol=moved)
 
 
-def test_the_order_of_the_rows_of_a_batch_changes_no_pick_beyond_chance() -> None:
+def test_the_order_of_the_rows_of_a_batch_changes_no_pick_beyond_chance(picked: np.ndarray) -> None:
     """The fit and regions then take other random rows, so the picks may lie slightly elsewhere."""
     order = np.random.default_rng(5).permutation(len(V))
-    found, expected = picks(V[order], Y[order]), picks(V, Y)
-    gap = np.sqrt(((found[:, None] - expected) ** 2).mean(axis=-1)).min(axis=1)
+    found = picks(V[order], Y[order])
+    gap = np.sqrt(((found[:, None] - picked) ** 2).mean(axis=-1)).min(axis=1)
     assert np.median(gap) < 1e-5 and gap.max() < 0.05
 
 
-def test_the_objective_changes_picks() -> None:
-    assert np.abs(picks(V, Y**3) - picks(V, Y)).max() > 0.01
+def test_the_objective_changes_picks(picked: np.ndarray) -> None:
+    assert np.abs(picks(V, Y**3) - picked).max() > 0.01
 
 
 # ---- Beyond the edge of the known feasible region
@@ -329,26 +254,28 @@ def study() -> History:
     return History(v, outcome(v), iteration=iteration)
 
 
-def beyond_model_of(history: History):
-    completed = np.isfinite(history.y).astype(float)
-    data = TrainingData(x=history.v, y=history.y, constraints={"completed": completed})
-    return fit_model(data, SHORT, SHORT_CLASSIFIER, rng=np.random.default_rng(0))
+def beyond_model_of(history: History) -> Model:
+    return model_of(BEYOND_SPACE, history.v, history.y, 0, SHORT, SHORT_CLASSIFIER)
 
 
-def picks_of(history: History, **changes: object) -> np.ndarray:
+@pytest.fixture(scope="module")
+def stuck() -> tuple[History, Model]:
+    history = study()
+    return history, beyond_model_of(history)
+
+
+def picks_of(history: History, model: Model, **changes: object) -> np.ndarray:
     settings = AcquisitionSettings(**changes)
     rng, plan = np.random.default_rng(1), settings.stages()
-    state = BatchState(
-        beyond_model_of(history), BEYOND_SPACE, history, 8, settings.shared(), plan, rng
-    )
+    state = BatchState(model, BEYOND_SPACE, history, 8, settings.shared(), plan, rng)
     picks = list(Beyond().picks(state, 8))
     assert all(pick.source.startswith("beyond") for pick in picks)
     return np.array([pick.v for pick in picks]).reshape(-1, 2)
 
 
-def test_picks_go_beyond_the_edge_once_nothing_is_gained():
-    history = study()
-    v = picks_of(history)
+def test_picks_go_beyond_the_edge_once_nothing_is_gained(stuck):
+    history, _ = stuck
+    v = picks_of(*stuck)
     assert len(v) == 4
     # These picks may be better, and lie far from failures and from each other.
     assert (v.sum(axis=1) < EDGE.sum()).all()
@@ -360,12 +287,13 @@ def test_they_do_not_while_something_is_gained():
     history = study()
     last = history.iteration == history.iteration[-1]
     better = np.where(last, history.y - 0.2, history.y)
-    assert not len(picks_of(History(history.v, better, iteration=history.iteration)))
+    gaining = History(history.v, better, iteration=history.iteration)
+    assert not len(picks_of(gaining, beyond_model_of(gaining)))
 
 
 @pytest.mark.parametrize("changes", [{"boundary_every": 0}, {"min_feasibility": 0.0}], ids=str)
-def test_they_do_not_where_no_pick_is_to_be_unlikely_or_all_may_be(changes):
-    assert not len(picks_of(study(), **changes))
+def test_they_do_not_where_no_pick_is_to_be_unlikely_or_all_may_be(stuck, changes):
+    assert not len(picks_of(*stuck, **changes))
 
 
 @pytest.mark.full

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import synthetic
+from proposing import model_of
 from spaces import cube
 from toy import QUICK_STUDY
 
@@ -24,7 +25,6 @@ from dngo.report.best import around_the_best
 from dngo.report.data import View
 from dngo.report.text import summary
 from dngo.report.uncertain import left_out
-from dngo.surrogates import TrainingData, fit_model
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.gaussian_process import GaussianProcess
 from dngo.surrogates.model import Model
@@ -55,10 +55,9 @@ def test_under_noise_the_surrogate_names_better_points_than_luck_does() -> None:
         v = rng.random((60, 3))
         truth = ((v - 0.5) ** 2).sum(axis=1)
         y = truth + 0.1 * rng.standard_normal(60)
-        data = TrainingData(x=space.encode(v), y=y, constraints={"completed": np.ones(60)})
         settings = SurrogateSettings(kind="gp", hyperparameter_samples=3)
-        model = fit_model(data, settings, rng=rng)
-        mean, _ = model.function(data.x, np.full(60, np.nan))
+        model = model_of(space, v, y, seed, settings)
+        mean, _ = model.function(space.encode(v), np.full(60, np.nan))
         named.append((truth[np.argmin(mean)], truth[np.argmin(y)]))
     by_model, by_luck = np.mean(named, axis=0)
     assert by_model < 0.7 * by_luck
@@ -97,6 +96,13 @@ def test_a_baseline_has_no_opinion(capsys) -> None:
     assert "no surrogate has learnt the objective yet" in capsys.readouterr().err
 
 
+def test_an_audit_without_a_point_says_what_it_can_do(capsys) -> None:
+    assert main(["audit", str(ARCHIVES / "v1-auto.h5")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    for word in ("--proposal 7-12", "side by side", "--all", "dngo best"):
+        assert word in line
+
+
 def test_where_the_surrogate_sees_less_the_points_around_the_best_decide() -> None:
     # A bent valley that a model of the whole space smooths away, and a few outcomes that are far off.
     rng = np.random.default_rng(4)
@@ -113,38 +119,6 @@ def test_where_the_surrogate_sees_less_the_points_around_the_best_decide() -> No
     assert exact[np.argmin(mean + deviation)] == np.argmin(truth), (
         "without noise the best seen is the best"
     )
-
-
-def test_energies_that_differ_in_their_last_digits_are_told_apart(capsys) -> None:
-    def energy(x: float) -> float:
-        return -1234.5 - x / 1000
-
-    study = dngo.minimize(energy, {"x": (0, 1)}, 3, name=None, acquisition="random", seed=1)
-    best = f"{study.best().objective:.4f}".rstrip("0")
-    assert best in capsys.readouterr().err  # the line of a batch
-    assert main(["best", str(study.path)]) == 0
-    assert f": {best}" in capsys.readouterr().out
-    assert f"best {best} " in summary(study._engine)
-
-
-def test_the_process_around_the_best_believes_how_large_a_reported_noise_is() -> None:
-    """It took only how the points' noises differ, and half of the truth was outside its intervals."""
-    inside, steep = [], np.array([1.0, 2.0, 0.5, 1.0, 3.0])
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        u = rng.random((16, 5))
-        truth = (steep * (u - 0.4) ** 2).sum(axis=1)
-        noise = np.full(16, 0.3 * truth.std())
-        y = truth + noise * rng.standard_normal(16)
-        rows, mean, deviation = around_the_best(u, u, y, noise)
-        inside += (np.abs(mean - truth[rows]) < 1.96 * deviation).tolist()
-    assert np.mean(inside) > 0.85
-
-
-def test_too_few_points_say_nothing_about_those_around_the_best() -> None:
-    u = np.random.default_rng(0).random((5, 2))
-    rows, mean, deviation = around_the_best(u, u, u[:, 0], np.full(5, np.nan))
-    assert len(rows) == len(mean) == len(deviation) == 0
 
 
 def test_where_luck_is_in_the_best_the_report_says_what_the_surrogate_makes_of_it(
@@ -179,14 +153,10 @@ def test_a_point_that_was_found_feasible_is_recommended_whatever_the_classifier_
     assert "left out" not in capsys.readouterr().out
     # Under noise the outcome may have been luck. Then the reason is said.
     view.table.noise[:] = 0.1
-    assert len(view.ranking("observed")) and not len(View.ranking(fresh(view), "model"))
-    (line,) = left_out(fresh(view))
+    # A copy of a view has computed nothing yet.
+    assert len(view.ranking("observed")) and not len(replace(view).ranking("model"))
+    (line,) = left_out(replace(view))
     assert f"proposal {view.id(view.ranking('observed')[0])} with" in line and "0.49 only" in line
-
-
-def fresh(view: View) -> View:
-    """The same view, which has computed nothing yet."""
-    return replace(view)
 
 
 # ---- Points side by side: what differs is said, as a difference or a factor
@@ -299,15 +269,3 @@ def test_a_surprise_on_a_logarithmic_scale_is_that_of_the_logarithm(
     numbers = [float(n) for n in re.findall(r"[\d.e-]+\d", line.replace("(95 %)", ""))]
     low, high = numbers[1:]
     assert 0 < low < mean < high and "±" not in line
-
-
-def test_a_linear_scale_keeps_its_deviation(tmp_path: Path) -> None:
-    made = dngo.create("plain", {"x": (0, 1)}, **QUICK_STUDY, design={"size": 4}, folder=tmp_path)
-    for n in (4, 1):
-        made.tell(made.ask(n), [0.1 * i for i in range(n)])
-    made.table()
-    data = audit(made.path, "1-0")
-    mean, std = data["proposed"]["mean"], data["proposed"]["std"]
-    residual = (data["outcome"]["objective"] - mean) / std
-    assert data["outcome"]["standardised_residual"] == pytest.approx(residual)
-    assert "scale" not in data["proposed"]

@@ -18,7 +18,7 @@ import yaml
 from toy import Toy, advance, planned
 
 from dngo import archive, derive
-from dngo.batch import STATUSES, Batch, Outcome
+from dngo.batch import STATUSES, Outcome
 from dngo.cli import main
 from dngo.config import load
 from dngo.space.distributions import as_told
@@ -80,19 +80,7 @@ def begin(study: Study, change: Callable[[Outcome], Outcome] = lambda outcome: o
                 metadata={"epochs": i},
             )
         )
-    batch = Batch(
-        iteration=0,
-        config=json.loads(study.config.resolved()),
-        points_per_job=4,
-        seed=0,
-        spawn_key=[0, 0],
-        training_iterations=0,
-        training_digest="",
-        pending=[],
-        environment={},
-        versions=derive.versions(),
-        proposals=proposals,
-    )
+    batch = study.record(0, derive.DESIGN, proposals)
     archive.append(
         study.archive,
         identity=study.config.identity(),
@@ -175,16 +163,6 @@ def test_optuna_opens_it(tmp_path: Path, direction: str, name: str) -> None:
     assert loaded.trials[0].distributions["depth"].step == 2
 
 
-def test_nothing_is_replaced(made: Path, tmp_path: Path, capsys) -> None:
-    (tmp_path / "mine").write_text("precious")
-    words = ["export", str(made), "--format", "csv", "--output", str(tmp_path / "mine")]
-    assert main(words) == 1
-    assert main(["export", str(tmp_path / "no.h5"), "--format", "csv", "--output", "no.csv"]) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 2
-    assert (tmp_path / "mine").read_text() == "precious"
-    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
-
-
 # ---- in -----------------------------------------------------------------------------------------
 
 
@@ -223,7 +201,7 @@ rate,dropout,width,depth,block,kind,mixed,grade,warm,momentum,objective,small
 0.01,0.30000000000000004,64,3,32,adam,none,2,TRUE,,0.5,true
 0.02,0,8,1,16,"sgd, plain",1,1,false,0.9,0.25,1
 0.03,0,8,1,16,adam,true,1,false,0.9,nan,1
-0.03,0.1,8,1,16,adam,2.5,5,0,,0.7,0
+0.03,0.1,8,1,16,adam,2.5,5,false,,0.7,0
 """
 WRONG = """\
 7,0,8,1,16,adam,none,1,false,,1,1
@@ -236,21 +214,9 @@ WRONG = """\
 """
 
 
-def test_a_plain_table(tmp_path: Path) -> None:
-    study = study_in(tmp_path, constraints=["small"])
-    (tmp_path / "plain.csv").write_text(TABLE.replace(",0,,0.7", ",false,,0.7"))
-    assert start(study, tmp_path / "plain.csv") == 0
-    table = archive.read_table(study.archive)
-    assert list(table.status) == ["ok", "ok", "invalid", "infeasible"]
-    first, second, third, _ = study.space.to_parameters(table.v)
-    assert first["dropout"] == 0.3 and first["warm"] is True and first["constant"] == "here"
-    assert second["mixed"] == 1 and second["momentum"] == 0.9
-    assert third["mixed"] is True and "momentum" not in third
-
-
 def test_rows_outside_the_space_are_named_and_skipped_on_demand(tmp_path: Path, capsys) -> None:
     study = study_in(tmp_path, constraints=["small"])
-    (tmp_path / "wrong.csv").write_text(TABLE.replace(",0,,0.7", ",false,,0.7") + WRONG)
+    (tmp_path / "wrong.csv").write_text(TABLE + WRONG)
     assert start(study, tmp_path / "wrong.csv") == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 5 and "7 such rows in all, --skip-invalid" in lines[-1]

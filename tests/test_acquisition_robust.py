@@ -121,7 +121,7 @@ def test_a_whole_study_replays_and_its_best_point_by_the_model_is_the_robust_one
         return float(f(np.array([x, y])))
 
     study = dngo.minimize(
-        g, {"x": (0, 1), "y": (0, 1)}, 18, workers=0, design={"size": 12}, surrogate=FEW,
+        g, {"x": (0, 1), "y": (0, 1)}, 18, workers=0, batch_size=6, surrogate=FEW, design={"size": 12},
         acquisition={"kind": "robust", "within": {"x": WITHIN, "y": WITHIN}, **SEARCH},
     )  # fmt: skip
     assert replay(study.path, 1).verdict == "identical"

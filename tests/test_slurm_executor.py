@@ -291,12 +291,19 @@ def study_of(toy: Toy) -> Study:
     return Study(config.model_copy(update={"results": str(toy.results.parent)}))
 
 
-def second_chunk(toy: Toy, objective: str) -> tuple[Study, dict[str, Any]]:
-    """The study of a toy whose objective is this program, and the job of its design's second chunk."""
+def plain(toy: Toy, objective: str) -> Study:
+    """The study of a toy whose objective is this program, without a constraint and without networks."""
     (toy.folder / "objective.py").write_text(objective)
     text = (toy.folder / "config.yaml").read_text().replace("constraints: [small]\n", "")
+    text = text.replace("surrogate: {networks: {steps: 50, epochs: 1}, ", "surrogate: {kind: gp, ")
+    assert "kind: gp" in text
     (toy.folder / "config.yaml").write_text(text)
-    study, proposals = study_of(toy), toy.results / "iterations" / "0" / "proposals.json"
+    return study_of(toy)
+
+
+def second_chunk(toy: Toy, objective: str) -> tuple[Study, dict[str, Any]]:
+    """The study of a toy whose objective is this program, and the job of its design's second chunk."""
+    study, proposals = plain(toy, objective), toy.results / "iterations" / "0" / "proposals.json"
     study.propose(0, None, proposals)
     output = toy.results / "iterations" / "0" / "outcomes" / "1.json"
     wildcards = {"iteration": "0", "chunk": "1"}
@@ -320,7 +327,7 @@ def test_the_command_of_a_job_evaluates_its_chunk(tmp_path: Path) -> None:
 
 def test_a_job_that_fits_and_proposes_proposes_what_two_would(tmp_path: Path) -> None:
     toy = Toy(tmp_path / "one", iterations=1, batch_size=4, sleep=0.0)
-    study = study_of(toy)
+    study = plain(toy, "import json, sys; print(json.load(sys.stdin)['x'] ** 2)")
     advance(study, 0)
     shutil.copytree(toy.results, tmp_path / "two" / "toy")
     two = Study(study.config.model_copy(update={"results": str(tmp_path / "two")}))

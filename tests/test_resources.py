@@ -47,7 +47,6 @@ PLAN = ("-n", "--quiet")
 @pytest.mark.parametrize(
     ("resources", "profile", "options", "message"),
     [
-        ({"fit": {"runtime": 10}}, {}, (), ""),
         ({"fit": {"runtime": 10}}, {"set-resources": {"fit": {"mem_mb": 8000}}}, (), ""),
         (
             {"fit": {"runtime": 10}},

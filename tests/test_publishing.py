@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import pytest
+from fuzzing.archive import rechain
 from test_entering import study_of
 from toy import Toy, advance
 
 import dngo
 from dngo.archive import read_header, verify
-from dngo.archive.digests import genesis_digest, iteration_digest
 from dngo.cli import main
 from dngo.config import load
 from dngo.entering import Source, tell
@@ -29,46 +28,36 @@ HOST, PERSON, HOME = "node-07.example.org", "adalove", "/home/adalove/studies"
 THERE = "laptop-of-ada"  # where that person asks
 
 
-def altered(file: h5py.File, item: h5py.Group, name: str, change: Callable[[dict], None]) -> None:
+def altered(item: h5py.Group, name: str, **changes: object) -> None:
+    """Change a document of an attribute; `objective` is changed in part."""
     document = json.loads(item.attrs[name])
-    change(document)
-    item.attrs[name] = json.dumps(document)
+    document.get("objective", {}).update(changes.pop("objective", {}))
+    item.attrs[name] = json.dumps(document | changes)
 
 
 def as_of_before(path: Path) -> None:
     """Put into an archive what an earlier release stored, under digests that fit."""
+    command = f"python {HOME}/x.py --password {TOKEN}"
+    secret = {"command": command, "environment": {"API_TOKEN": TOKEN, "PLAIN": "kept"}}
+    asked = {"by": f"{PERSON}@{THERE}", "through": "api"}
     with h5py.File(path, "r+") as file:
-        anew = {genesis_digest(file): genesis_digest(file)}
-        for t in range(int(file.attrs["iterations"])):
-            group = file[f"iterations/{t}"]
-
-            def config(document: dict) -> None:
-                document["objective"]["environment"] = {"API_TOKEN": TOKEN, "PLAIN": "kept"}
-                document["objective"]["command"] = f"python {HOME}/x.py --password {TOKEN}"
-                document["results"] = f"{HOME}/results"
-
-            def made(document: dict) -> None:
-                document["objective"]["command"] = f"python {HOME}/x.py --password {TOKEN}"
-                document["host"] = HOST
-                document["asked"] = {"by": f"{PERSON}@{THERE}", "through": "api"}
-
-            altered(file, group, "config", config)
+        groups = [file[f"iterations/{t}"] for t in range(int(file.attrs["iterations"]))]
+        known = {str(group.attrs["digest"]): group for group in groups}
+        for group in groups:
+            altered(group, "config", objective=secret, results=f"{HOME}/results")
             for name in ("environment", "merged"):
-                altered(file, group, name, made)
+                altered(group, name, objective={"command": command}, host=HOST, asked=asked)
             if "surrogate" in group:
-                altered(file, group["surrogate"], "environment", lambda d: d.update(host=HOST))
+                altered(group["surrogate"], "environment", host=HOST)
             row = int(group.attrs["first_row"])
             file["outcomes/host"][row] = HOST
             file["outcomes/message"][row] = f"{HOME}/x.py on {HOST}: denied for {GITHUB}"
             file["outcomes/metadata"][row] = json.dumps({"url": "https://u:pw-Zebra9@host/"})
             for each in (group, group.get("surrogate")):
-                if each is not None and each.attrs.get("training_digest", "") in anew:
-                    each.attrs["training_digest"] = anew[str(each.attrs["training_digest"])]
-            group.attrs["previous"] = list(anew.values())[-1]
-            digest = iteration_digest(file, group)
-            anew[str(group.attrs["digest"])] = digest
-            group.attrs["digest"] = digest
-        file.attrs["digest"] = digest
+                if each is not None and each.attrs.get("training_digest", "") in known:
+                    taught = known[each.attrs["training_digest"]]
+                    each.attrs["training_digest"] = taught.attrs["digest"]
+            rechain(file)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,7 @@ def points(of: dict[str, dict[str, Any]], number: int, rng: random.Random) -> li
 
 
 class Case:
-    """A space, points of it, and the studies to which they are given.
-
-    taken: pairs (place, points) of what was found in each place that they came to.
-    """
+    """A space, points of it, and the studies to which they are given."""
 
     def __init__(self, folder: Path, rng: random.Random, rows: int) -> None:
         self.folder, self.rng, self.space = folder, rng, space(rng)
@@ -212,31 +210,30 @@ def archived(config: Path) -> Iterator[tuple[str, list[Point]]]:
     yield "column", [{n: v for n, v in row.items() if v == v and v != ""} for row in rows]
 
 
-def imported(form: str) -> Callable[[Case], Path]:
-    def entrance(case: Case) -> Path:
-        path, config = case.file(form), case.study()
-        run("import", path, "--config", config)
-        return config
+def imported(case: Case, form: str = "csv") -> Path:
+    config, path = case.study(), case.folder / f"given.{form}"
+    if form == "csv":
+        case.table(path)
+    elif form == "parquet":
+        case.parquet(path)
+    else:
+        case.optuna(path, config)
+    run("import", str(path), "--config", str(config))
+    return config
 
-    return entrance
 
-
-def there_and_back(form: str, suffix: str) -> Callable[[Case], Path]:
+def there_and_back(case: Case, form: str) -> Path:
     """What an export of a study holds, as the beginning of another."""
-
-    def entrance(case: Case) -> Path:
-        first = imported("csv")(case)
-        config, path = case.study(), case.folder / f"exported.{suffix}"
-        run("export", first, "--format", form, "--output", path)
-        run("import", path, "--config", config)
-        return config
-
-    return entrance
+    first = imported(case)
+    config, path = case.study(), case.folder / f"exported.{'db' if form == 'optuna' else form}"
+    run("export", str(first), "--format", form, "--output", str(path))
+    run("import", str(path), "--config", str(config))
+    return config
 
 
 def forked(case: Case) -> Path:
-    first, config = imported("csv")(case), case.study()
-    run("fork", first, "--config", config)
+    first, config = imported(case), case.study()
+    run("fork", str(first), "--config", str(config))
     return config
 
 
@@ -251,34 +248,28 @@ def asked(case: Case, config: Path) -> Path:
     return config
 
 
-def typed(case: Case, config: Path, verb: str, *more: str) -> None:
-    """Two of the points, each in a command of its own."""
+def typed(case: Case, command: str, config: Path, *more: str) -> None:
+    """Two of the points, each in the words of a command line."""
     case.points = case.points[:2]
     for point in case.points:
         words = [f"{n}={text(v)}" for n, v in point.items()]
-        run(verb, "--config", config, "--set", *words, *more)
+        run(command, "--config", str(config), "--set", *words, *more)
 
 
-def added(form: str) -> Callable[[Case], Path]:
-    def entrance(case: Case) -> Path:
-        config = case.study()
-        if form == "csv":
-            table = case.table(case.folder / "bare.csv", bare=True)
-            run("add", str(table), "--config", str(config))
-        elif form == "parquet":
-            run("add", str(case.parquet(case.folder / "bare.parquet")), "--config", str(config))
-        elif form == "api":
-            dngo.open(config).add(case.points)
-        elif form == "numpy":
-            dngo.open(config).add([{n: numpy_of(v) for n, v in p.items()} for p in case.points])
-        elif form == "--set":
-            typed(case, config, "add")
-        else:
-            how = {"bare": True} if form == "csv" else {}
-            run("add", case.file(form, **how), "--config", config)
-        return asked(case, config)
-
-    return entrance
+def added(case: Case, form: str) -> Path:
+    config = case.study()
+    if form == "csv":
+        table = case.table(case.folder / "bare.csv", bare=True)
+        run("add", str(table), "--config", str(config))
+    elif form == "parquet":
+        run("add", str(case.parquet(case.folder / "bare.parquet")), "--config", str(config))
+    elif form == "api":
+        dngo.open(config).add(case.points)
+    elif form == "numpy":
+        dngo.open(config).add([{n: numpy_of(v) for n, v in p.items()} for p in case.points])
+    else:
+        typed(case, "add", config)
+    return asked(case, config)
 
 
 def numpy_of(given: Any) -> Any:
@@ -286,27 +277,23 @@ def numpy_of(given: Any) -> Any:
     return given if isinstance(given, int) and abs(given) >= 2**63 else np.array(given)[()]
 
 
-def told(form: str) -> Callable[[Case], Path]:
+def told(case: Case, form: str) -> Path:
     """Outcomes of points that nobody asked for: rows at the end of the next batch."""
+    config = case.study()
+    session = dngo.open(config)
+    if form == "csv":
+        run("tell", str(case.table(case.folder / "told.csv")), "--config", str(config))
+    elif form == "api":
+        session.tell(case.points, [float(i) for i in range(len(case.points))])
+    elif form == "frame":
+        import pandas as pd
 
-    def entrance(case: Case) -> Path:
-        config = case.study()
-        session = dngo.open(config)
-        if form == "csv":
-            run("tell", case.file("csv"), "--config", config)
-        elif form == "api":
-            session.tell(case.points, [float(i) for i in range(len(case.points))])
-        elif form == "frame":
-            import pandas as pd
-
-            session.tell(pd.DataFrame(case.points, dtype=object), [1.0] * len(case.points))
-        else:
-            typed(case, config, "tell", "objective=1")
-        for p in session.ask(1):
-            session.tell(p, 0.5)
-        return config
-
-    return entrance
+        session.tell(pd.DataFrame(case.points, dtype=object), [1.0] * len(case.points))
+    else:
+        typed(case, "tell", config, "objective=1")
+    for p in session.ask(1):
+        session.tell(p, 0.5)
+    return config
 
 
 def told_back(case: Case) -> Path:
@@ -330,17 +317,15 @@ def default(case: Case) -> Path:
     return asked(case, config)
 
 
+FORMS: dict[str, tuple[Callable[[Case, str], Path], tuple[str, ...]]] = {
+    "import": (imported, ("csv", "parquet", "optuna")),
+    "export": (there_and_back, ("csv", "parquet", "optuna")),
+    "add": (added, ("csv", "parquet", "api", "numpy", "--set")),
+    "tell": (told, ("csv", "api", "frame", "--set")),
+}
 ENTRANCES: dict[str, Callable[[Case], Path]] = {
-    **{f"import {form}": imported(form) for form in ("csv", "parquet", "optuna")},
-    **{
-        f"export {f}": there_and_back(f, "db" if f == "optuna" else f)
-        for f in ("csv", "parquet", "optuna")
-    },
-    "fork": forked,
-    **{f"add {form}": added(form) for form in ("csv", "parquet", "api", "numpy", "--set")},
-    **{f"tell {form}": told(form) for form in ("csv", "api", "frame", "--set")},
-    "tell what was asked": told_back,
-    "default": default,
+    **{f"{n} {form}": partial(f, form=form) for n, (f, forms) in FORMS.items() for form in forms},
+    **{"fork": forked, "tell what was asked": told_back, "default": default},
 }
 
 

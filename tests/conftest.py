@@ -31,7 +31,7 @@ from needs import (  # noqa: F401
     slurm_errors,
     xfoil,
 )  # fmt: skip
-from toy import Toy
+from toy import BRIEF, Toy
 
 from dngo.study import Study
 
@@ -150,8 +150,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
 def toy(tmp_path: Path):
     """A function that makes a toy study."""
 
-    def make(*, iterations: int = 2, batch_size: int = 6, sleep: float = 0.0) -> Toy:
-        return Toy(tmp_path / "toy", iterations=iterations, batch_size=batch_size, sleep=sleep)
+    def make(*, iterations: int = 2, batch_size: int = 6, sleep: float = 0.0, **more: Any) -> Toy:
+        sizes = {"iterations": iterations, "batch_size": batch_size}
+        return Toy(tmp_path / "toy", **sizes, sleep=sleep, **more)
+
+    return make
+
+
+@pytest.fixture
+def brief(toy):
+    """A function that makes a toy study whose runs write no reports."""
+
+    def make(**given) -> Toy:
+        study = toy(**given)
+        study.without = BRIEF
+        return study
 
     return make
 

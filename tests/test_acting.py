@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 import refusing
 from running import serving
+from toy import QUICK_STUDY, once_each
 from waiting import until
 
 import dngo
 from dngo.acting import Acts, change_bound, stop
-from dngo.archive import read_table
 from dngo.cli import main
 from dngo.config import load
 from dngo.errors import UserError
@@ -414,9 +414,9 @@ def test_a_function_that_is_stopped_goes_on_at_the_same_call(tmp_path: Path) -> 
 
 
 @pytest.mark.full
-def test_a_run_that_is_stopped_ends_and_the_same_command_goes_on(toy) -> None:
-    study = toy(iterations=2, sleep=0.7)
-    process = study.start("--cores", "1", "--config", "acquisition=random")
+def test_a_run_that_is_stopped_ends_and_the_same_command_goes_on(brief) -> None:
+    study = brief(iterations=0, sleep=0.7)
+    process = study.start("--cores", "1")
     until(lambda: study.runs.exists())
     engine = find_study([study.folder / "config.yaml"])
     assert "starts nothing more" in stop(engine, "the reactor\nis down")
@@ -427,8 +427,5 @@ def test_a_run_that_is_stopped_ends_and_the_same_command_goes_on(toy) -> None:
     assert "asked the run to stop: the reactor is down" in output
     assert "the same command goes on" in output and "check --run" not in output
     assert 0 < len(study.evaluations()) < 8
-    again = study.start("--cores", "2", "--config", "acquisition=random")
-    output, _ = again.communicate()
-    assert again.returncode == 0, output
-    assert len(read_table(study.archive)) == len(study.evaluations())
-    assert set(study.runs_of().values()) == {1}
+    study.snakemake("--cores", "2")
+    once_each(study, 8)

@@ -80,9 +80,9 @@ def staged(study: Study, t: int) -> Batch:
 
 @pytest.mark.full
 def test_a_study_ends_in_the_middle_of_a_run_and_goes_on_when_asked(
-    tmp_path: Path, capsys, monkeypatch
+    brief, capsys, monkeypatch
 ) -> None:
-    toy = Toy(tmp_path / "toy", iterations=2, batch_size=3, sleep=0)
+    toy = brief(points_per_job=8)
     toy.configure(iterations=2, batch_size=3, extra="stop: {expected_improvement: 1000}\n")
     toy.snakemake()
     monkeypatch.chdir(toy.folder)

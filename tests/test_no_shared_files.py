@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from running import ran
-from toy import ROOT
+from toy import BRIEF, ROOT
 
 from dngo.archive import read_table, verify
 
@@ -90,8 +90,9 @@ class Apart:
         (self.head / "apart").mkdir()
         (self.head / "apart" / "config.yaml").write_text(yaml.safe_dump(profile))
 
-    def run(self) -> str:
-        done = ran([sys.executable, "-m", "snakemake", "--profile", "apart"], cwd=self.head)
+    def run(self, *options: str) -> str:
+        words = [sys.executable, "-m", "snakemake", "--profile", "apart", *options]
+        done = ran(words, cwd=self.head)
         output = done.stdout + done.stderr
         logs = "".join(path.read_text() for path in self.machine.glob("job-*.log"))
         assert done.returncode == 0, output + logs
@@ -120,7 +121,7 @@ def test_a_study_runs_without_a_shared_file_system(tmp_path: Path) -> None:
     config = yaml.safe_load((apart.head / "config.yaml").read_text())
     for place in (apart.head, apart.machine):
         (place / "config.yaml").write_text(yaml.safe_dump({**config, "iterations": 1}))
-    apart.run()
+    apart.run(*BRIEF)
     assert len(read_table(archive)) == 8
     runs = [line.split(" ", 1) for line in apart.runs.read_text().splitlines()]
     assert Counter(point for point, _ in runs) == {f"{t}-{s}": 1 for t in (0, 1) for s in range(4)}
@@ -167,7 +168,7 @@ def test_a_study_runs_with_an_object_storage_between_the_machines(
     import boto3
 
     apart = Apart(tmp_path, s3)
-    apart.run()
+    apart.run(*BRIEF)
     archive = apart.head / "results" / "toy" / "archive.h5"
     assert Counter(map(str, read_table(archive).status)) == {"ok": 3, "failed": 1}
     assert verify(archive) == []

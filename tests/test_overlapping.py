@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy import BRIEF, QUICK, QUICK_STUDY, advance, held, kept, kill_tree, once_each
+from toy import QUICK, QUICK_STUDY, advance, held, kept, kill_tree, once_each
 from waiting import until
 
 import dngo
@@ -78,25 +78,11 @@ def pending(path: Path) -> list[list[int]]:
 
 
 @pytest.mark.full
-def test_a_run_overlaps_by_default_and_replays(toy) -> None:
-    study = toy(iterations=2)
-    study.without = BRIEF
-    study.snakemake(*QUICK, "--cores", "2")
-    once_each(study, 20)
-    assert pending(study.archive) == [[], [], [1]]
-    kept = archive.iteration_attributes(study.archive, 2)
-    assert json.loads(kept["config"])["batches_in_flight"] == "auto"
-    assert kept["training_iterations"] == 1
-    assert replay(study.archive, 2).verdict == "identical"
-
-
-@pytest.mark.full
-def test_a_fit_waits_for_its_turn_in_a_run(toy) -> None:
+def test_a_fit_waits_for_its_turn_in_a_run(brief) -> None:
     """The plan lets the third fit begin after the design. By the design's durations two in flight do."""
-    study = toy(iterations=3, batch_size=24, sleep=1.4)
-    study.without = BRIEF
+    study = brief(iterations=3, batch_size=8, sleep=4.2)
     study.snakemake(*QUICK, "--cores", "2")
-    once_each(study, 80)
+    once_each(study, 32)
     assert pending(study.archive)[3] in ([2], [])
 
 
@@ -187,9 +173,8 @@ def test_a_study_begun_in_python_learns_from_all_that_is_known(tmp_path: Path) -
 
 
 @pytest.mark.full
-def test_a_kill_with_two_batches_in_flight_repeats_nothing(toy) -> None:
-    study = toy(iterations=3, sleep=0.7)
-    study.without = BRIEF
+def test_a_run_overlaps_by_default_and_a_kill_repeats_nothing(brief) -> None:
+    study = brief(iterations=2, sleep=0.7)
     process = study.start(*QUICK, "--cores", "2")
     flying = [study.results / "pending" / str(t) / "proposals.json" for t in (1, 2)]
 
@@ -202,13 +187,16 @@ def test_a_kill_with_two_batches_in_flight_repeats_nothing(toy) -> None:
     before, chosen = held(study), [path.read_text() for path in flying if path.exists()]
     assert len(before) > 8
     study.snakemake(*QUICK, "--cores", "2")
-    kept(study, 26, before)
+    kept(study, 20, before)
     for text in chosen:
         batch = json.loads(text)
-        t = batch["iteration"]
-        again = archive.iteration_attributes(study.archive, t)
+        again = archive.iteration_attributes(study.archive, batch["iteration"])
         assert again["training_iterations"] == batch["training_iterations"]
-    assert archive.verify(study.archive) == []
+    assert pending(study.archive) == [[], [], [1]]
+    last = archive.iteration_attributes(study.archive, 2)
+    assert json.loads(last["config"])["batches_in_flight"] == "auto"
+    assert last["training_iterations"] == 1
+    assert replay(study.archive, 2).verdict == "identical"
     assert os.listdir(study.results / "pending") == []
 
 

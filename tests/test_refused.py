@@ -130,10 +130,10 @@ def test_an_archive_is_not_called_damaged_because_a_process_was_refused(
 
 @pytest.mark.full
 def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one(
-    toy, group: limited.Group
+    brief, group: limited.Group
 ) -> None:
     """From its beginning, and again once it evaluates: each point is evaluated once."""
-    study = toy(iterations=1, batch_size=4)
+    study = brief(iterations=1, batch_size=4)
     study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")
     group.limit(6)
     process = group.start(
@@ -158,10 +158,10 @@ def test_a_run_on_a_machine_without_a_process_to_spare_goes_on_when_there_is_one
 @pytest.mark.full
 @pytest.mark.parametrize("number", [5, 7])
 def test_a_run_that_waits_for_a_process_heeds_a_signal(
-    toy, group: limited.Group, number: int
+    brief, group: limited.Group, number: int
 ) -> None:
     """In Snakemake's scheduler, or in the thread of a job."""
-    study = toy(iterations=0)
+    study = brief(iterations=0)
     group.limit(number)
     with open(study.folder / "told", "w") as stream:
         process = group.start(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from running import ran
-from toy import BRIEF, held, kept, kill_tree
+from toy import BRIEF, advance, held, kept, kill_tree
 from waiting import until
 
 from dngo.archive import read_table
@@ -21,6 +21,7 @@ from dngo.config import load
 from dngo.errors import UserError
 from dngo.init import begin, parameter
 from dngo.provenance import workflow_folder
+from dngo.study import Study
 from dngo.workflow.start import command
 
 # Proposals cost nothing here: what is tested is where and how things run.
@@ -192,8 +193,8 @@ def test_a_study_that_was_begun_where_snakemake_ran_goes_on_there(toy) -> None:
     study = toy(iterations=0)
     above = study.folder.parent
     # What 0.1.0 did in this folder: results beside it.
-    words = [*study.command(*QUICK, "results=results"), "--configfile", "toy/config.yaml"]
-    subprocess.run(words, cwd=above, check=True, capture_output=True)
+    begun = Study(load([study.folder / "config.yaml"], {"results": str(above / "results")}))
+    advance(begun, 0)
     study.configure(iterations=1, batch_size=6)
     answer("run", "config.yaml", "--", *QUICK, folder=study.folder)
     assert not study.results.exists()

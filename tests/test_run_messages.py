@@ -37,7 +37,8 @@ def started(study: Toy, **environment: str) -> subprocess.Popen[str]:
 @pytest.mark.usefixtures("root")
 def test_a_user_without_a_name(toy) -> None:
     """As in a container that is given a number only."""
-    study = toy(iterations=1)
+    study = toy(iterations=1, points_per_job=8)
+    study.without = ("--omit-from", "conclude", "progress")
     names = {"LOGNAME", "USER", "LNAME", "USERNAME"}
     words = ["--reuid=54321", "--clear-groups", "--inh-caps=+dac_override"]
     done = ran(
@@ -50,8 +51,8 @@ def test_a_user_without_a_name(toy) -> None:
     assert not JARGON.search(told), told
 
 
-def test_a_second_run_and_a_kill_end_with_one_good_line(toy) -> None:
-    study = toy(sleep=20.0)
+def test_a_second_run_and_a_kill_end_with_one_good_line(brief) -> None:
+    study = brief(sleep=20.0)
     run = started(study)
     try:
         second = study.start("--cores", "1")
@@ -76,8 +77,8 @@ def test_a_second_run_and_a_kill_end_with_one_good_line(toy) -> None:
     assert all(line.startswith("Complete log") for line in good[1:]), told
 
 
-def test_a_kill_alone_says_each_thing_once(toy) -> None:
-    study = toy(sleep=1.0)
+def test_a_kill_alone_says_each_thing_once(brief) -> None:
+    study = brief(sleep=1.0)
     run = started(study)
     os.kill(run.pid, signal.SIGTERM)
     told, _ = run.communicate()
@@ -86,8 +87,8 @@ def test_a_kill_alone_says_each_thing_once(toy) -> None:
     assert len(set(told.splitlines())) == len(told.splitlines()), told
 
 
-def test_a_home_that_cannot_be_made_is_not_needed(toy, tmp_path: Path) -> None:
-    study = toy(iterations=0)
+def test_a_home_that_cannot_be_made_is_not_needed(brief, tmp_path: Path) -> None:
+    study = brief(iterations=0)
     environment = {"HOME": "/dev/null/home", "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": ""}
     run = started(study, **environment)
     told, _ = run.communicate()

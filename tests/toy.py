@@ -50,7 +50,7 @@ constraints: [small]
 design: {{size: 8}}
 iterations: {iterations}
 batch_size: {batch_size}
-points_per_job: 4
+points_per_job: {points_per_job}
 surrogate: {{networks: {{steps: 50, epochs: 1}}, hyperparameter_samples: 3}}
 classifier: {{networks: {{steps: 50, epochs: 1}}}}
 """
@@ -82,15 +82,25 @@ class Toy:
 
     without: tuple[str, ...] = ()
 
-    def __init__(self, folder: Path, *, iterations: int, batch_size: int, sleep: float):
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        iterations: int,
+        batch_size: int,
+        sleep: float,
+        points_per_job: int = 4,
+    ):
+        self.folder, self.points_per_job = folder, points_per_job
         self.runs = folder / "runs.txt"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "objective.py").write_text(OBJECTIVE.format(runs=str(self.runs), sleep=sleep))
         self.configure(iterations=iterations, batch_size=batch_size)
 
     def configure(self, *, iterations: int, batch_size: int, extra: str = "") -> None:
-        text = CONFIG.format(iterations=iterations, batch_size=batch_size)
+        text = CONFIG.format(
+            iterations=iterations, batch_size=batch_size, points_per_job=self.points_per_job
+        )
         few = "" if "acquisition:" in extra else f"acquisition: {json.dumps(FEW)}\n"
         (self.folder / "config.yaml").write_text(text + few + extra)
 

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 from running import ran
-from toy import ROOT
+from toy import QUICK_STUDY, ROOT
 
 NOTEBOOK = ROOT / "examples" / "notebook" / "tutorial.ipynb"
-# As a kernel does: each cell in the namespace of those before, with the value of its last line shown.
+# As a kernel does: each cell in the namespace of those before, with the value of its last line shown. Models
+# are quickly fitted.
 RUN = """
-import ast, json, sys
+import ast, functools, json, sys
+import dngo
+dngo.minimize = functools.partial(dngo.minimize, **json.loads(sys.argv[2]))
 main = sys.modules["__main__"].__dict__
 for cell in json.load(open(sys.argv[1]))["cells"]:
     if cell["cell_type"] == "code":
@@ -30,7 +33,7 @@ print(json.dumps([study.table().id.tolist(), best.objective, study.best().object
 
 @pytest.mark.full
 def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    done = ran([sys.executable, "-c", RUN, str(NOTEBOOK)], cwd=tmp_path)
+    done = ran([sys.executable, "-c", RUN, NOTEBOOK, json.dumps(QUICK_STUDY)], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     ids, first, best, front = json.loads(lines[-1])

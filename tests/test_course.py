@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic
-from toy import Toy, planned
+from toy import Toy, once_each, planned
 
 from dngo import archive
 from dngo.report.data import View
@@ -51,11 +51,11 @@ def snakemake_log(toy: Toy) -> str:
 
 
 @pytest.mark.full
-def test_a_run_is_a_line_a_batch_and_snakemake_keeps_its_log(toy) -> None:
-    study = toy()
+def test_a_run_is_a_line_a_batch_and_snakemake_keeps_its_log(brief) -> None:
+    study = brief(points_per_job=8)
     study.configure(iterations=1, batch_size=4, extra="acquisition: random\n")
     plan = study.snakemake("--dry-run")
-    assert "rule evaluate:" in plan and planned(plan)["evaluate"] == 3
+    assert "rule evaluate:" in plan and planned(plan)["evaluate"] == 2
     output = study.snakemake()
     assert "\x1b" not in output and "\r" not in output
     assert [found[:2] for found in BATCH.findall(output)] == [("0", "8"), ("1", "4")]
@@ -66,12 +66,12 @@ def test_a_run_is_a_line_a_batch_and_snakemake_keeps_its_log(toy) -> None:
     assert "Best point" in output and "Complete log(s):" in output
     assert len(output.splitlines()) < 40 and "rule evaluate" not in output
     whole = snakemake_log(study)
-    assert whole.count("rule evaluate:") == 3 and "Best point" in whole
+    assert whole.count("rule evaluate:") == 2 and "Best point" in whole
 
 
 @pytest.mark.full
-def test_a_terminal_has_a_bar_that_goes_away_and_the_same_lines(toy) -> None:
-    study = toy(iterations=0, batch_size=4, sleep=0.6)
+def test_a_terminal_has_a_bar_that_goes_away_and_the_same_lines(brief) -> None:
+    study = brief(iterations=0, points_per_job=8, sleep=0.6)
     sent = on_terminal(study, "--cores", "1")
     bars = re.findall(r"\rtoy [^\r]*?(\d) of 8 in 00:\d\d; ", sent)
     assert len(set(bars)) >= 3
@@ -84,21 +84,25 @@ def test_a_terminal_has_a_bar_that_goes_away_and_the_same_lines(toy) -> None:
 
 
 @pytest.mark.full
-def test_all_is_shown_where_that_is_asked_for_and_errors_always(toy) -> None:
-    study = toy(iterations=0, batch_size=4)
+def test_errors_are_always_shown_and_all_where_that_is_asked_for(brief) -> None:
+    study = brief(iterations=0, batch_size=4)
     program = study.folder / "objective.py"
     mended = program.read_text()
     (study.folder / "config.yaml").write_text(
         (study.folder / "config.yaml").read_text().replace("{python} objective.py", "progam")
     )
-    output = study.snakemake(check=False)
+    output = study.snakemake("--cores", "1", check=False)
     assert "Error in rule evaluate" in output and "logs/evaluate/0/" in output
-    assert "'progam' cannot be started" in output and "stopped early" in output
+    assert "objective.command: 'progam' cannot be started: No such file or directory" in output
+    assert output.count("evaluate: objective.command") <= 2, "the others are not tried"
+    assert "stopped early" in output and "Traceback" not in output
     assert "Select jobs to execute" not in output
+    assert not list(study.results.glob("pending/0/outcomes/*"))
     study.configure(iterations=0, batch_size=4)
     assert program.read_text() == mended
     output = study.snakemake("--verbose")
     assert "rule evaluate:" in output and "Select jobs to execute" in output
+    once_each(study, 8)
 
 
 @pytest.mark.parametrize(("helped", "status"), [("", 120), ("atexit.register(outlive_readers)", 3)])
@@ -120,8 +124,8 @@ def test_text_that_nobody_reads_changes_no_exit_status(helped, status) -> None:
 
 
 @pytest.mark.full
-def test_a_pipe_that_is_closed_ends_no_run(toy) -> None:
-    study = toy(iterations=0, batch_size=4)
+def test_a_pipe_that_is_closed_ends_no_run(brief) -> None:
+    study = brief(iterations=0, points_per_job=8)
     read, write = os.pipe()
     process = subprocess.Popen(
         study.command(), cwd=study.folder, stdout=write, stderr=write, env=BUFFERED

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy import BRIEF, Toy, advance, finish
+from toy import Toy, advance, finish
 
 import dngo
 from dngo import archive, inward
@@ -332,10 +332,9 @@ def test_the_commands(toy, capsys, monkeypatch) -> None:
 
 
 @pytest.mark.full
-def test_entering_while_a_study_is_killed_and_runs_on(toy) -> None:
+def test_entering_while_a_study_is_killed_and_runs_on(brief) -> None:
     """Whatever happens in between: what was entered is there once, and nothing is evaluated twice."""
-    made = toy(iterations=1, batch_size=5, sleep=0.3)
-    made.without = BRIEF
+    made = brief(iterations=1, batch_size=5, sleep=0.3)
     study = study_of(made)
     made.configure(iterations=1, batch_size=5, extra="acquisition: random\n")
     rng = np.random.default_rng(5)

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import waiting
 from running import ran
-from toy import ROOT
+from toy import BRIEF, ROOT
 
 import dngo
 from dngo.archive import read_table, verify
@@ -495,7 +495,7 @@ def test_what_began_in_python_goes_on_with_snakemake_and_in_python_again() -> No
     path = Path("f.yaml")
     assert "iterations: 1\n" in path.read_text()
     path.write_text(path.read_text().replace("iterations: 1", "iterations: 2"))
-    words = [sys.executable, "-m", "dngo", "run", "f.yaml", "--", "--cores", "2"]
+    words = [sys.executable, "-m", "dngo", "run", "f.yaml", "--", "--cores", "2", *BRIEF]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(words, env=environment, check=True, capture_output=True)
     assert len(lines("ended")) == len(set(lines("ended"))) == 7

@@ -423,6 +423,7 @@ def test_killed_and_continued_a_study_repeats_nothing(tmp_path: Path) -> None:
     )  # fmt: skip
     (tmp_path / "config.yaml").write_text(json.dumps(given))
     command = [sys.executable, "-m", "dngo", "run", "config.yaml", "--", "--cores", "1", "--quiet"]
+    command += ["--omit-from", "report", "progress"]
     environment = {**os.environ, "PYTHONPATH": str(Path(dngo.__file__).parents[1])}
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment, start_new_session=True,

@@ -95,6 +95,8 @@ def test_the_browser_shows_every_figure_without_an_error_or_a_request(large, bro
         assert browser.js(
             f"{div}.querySelectorAll('.trace, .hm, .points path, canvas, .parcoords').length"
         ), name
+    browser.js("document.getElementById('points').scrollIntoView()")
+    browser.wait("document.getElementById('found').textContent === '2,500 of 2,500 points'")
     assert browser.js("window.hacked") is None
     assert browser.complaints() == []
     assert {url for url in browser.requests() if not url.startswith(("blob:", "data:"))} == {
@@ -110,15 +112,15 @@ def test_a_page_that_is_not_scrolled_has_every_figure(shown, browser) -> None:
     assert browser.js("window.scrollY") == 0 and browser.complaints() == []
 
 
-def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
-    study, path, _ = large
+def test_hover_click_filter_and_audit_in_the_browser(shown, browser) -> None:
+    study, path = shown
     browser.open(path.as_uri())
     # All of them, as a figure that is drawn later moves what the pointer aims at.
     browser.wait(
         "[...document.querySelectorAll('.figure')].every(f => f.dataset.state === 'drawn')"
     )
     browser.js("document.getElementById('progress').scrollIntoView()")
-    dot = browser.driver.find_elements(By.CSS_SELECTOR, "#figure-progress .points path")[150]
+    dot = browser.driver.find_elements(By.CSS_SELECTOR, "#figure-progress .points path")[40]
     ActionChains(browser.driver).move_to_element(dot).perform()
     label = browser.wait("document.querySelector('#figure-progress .hovertext')?.textContent")
     assert re.search(r"\d+-\d+", label)
@@ -132,15 +134,15 @@ def test_hover_click_filter_and_audit_in_the_browser(large, browser) -> None:
     browser.js("document.getElementById('close').click()")
     browser.js("document.getElementById('points').scrollIntoView()")
     browser.wait("document.getElementById('table').dataset.state === 'drawn'")
-    assert browser.js("document.getElementById('found').textContent") == "2,500 of 2,500 points"
+    assert browser.js("document.getElementById('found').textContent") == "80 of 80 points"
     ok = int(np.sum(archive.read_table(study.archive).status == "ok"))
     filters = browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-header-filter input")
     filters[1].send_keys("ok")
-    browser.wait(f"document.getElementById('found').textContent.startsWith('{ok:,} of')")
+    browser.wait(f"document.getElementById('found').textContent.startsWith('{ok} of')")
     filters[2].send_keys("<0.5")
     table = archive.read_table(study.archive)
     low = int(np.sum((table.status == "ok") & (table.objective < 0.5)))
-    browser.wait(f"document.getElementById('found').textContent.startsWith('{low:,} of')")
+    browser.wait(f"document.getElementById('found').textContent.startsWith('{low} of')")
     browser.driver.find_elements(By.CSS_SELECTOR, "#table .tabulator-row")[0].click()
     browser.wait("!document.getElementById('detail').hidden")
     assert browser.complaints() == []
@@ -174,11 +176,17 @@ def test_ticked_points_are_shown_side_by_side(shown, browser) -> None:
     assert browser.js("window.hacked") is None and browser.complaints() == []
 
 
-def test_a_picture_is_shown_and_its_script_does_not_run(tmp_path: Path, browser) -> None:
-    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=2, **QUICK_STUDY)
+@pytest.fixture(scope="module")
+def page_with_pictures(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("painted")
+    study = dngo.create("painted", {"x": (0, 1)}, folder=folder, batch_size=2, **QUICK_STUDY)
     study.optimize(painted, 2, workers=0)
-    study.report(tmp_path / "page.html")
-    browser.open((tmp_path / "page.html").as_uri())
+    study.report(folder / "page.html")
+    return folder / "page.html"
+
+
+def test_a_picture_is_shown_and_its_script_does_not_run(page_with_pictures: Path, browser) -> None:
+    browser.open(page_with_pictures.as_uri())
     browser.js("document.getElementById('points').scrollIntoView()")
     browser.wait("document.getElementById('table').dataset.state === 'drawn'")
     # Figures that are drawn meanwhile move the table away from under a pointer.
@@ -190,10 +198,9 @@ def test_a_picture_is_shown_and_its_script_does_not_run(tmp_path: Path, browser)
     assert browser.js("window.hacked") is None and browser.complaints() == []
 
 
-def test_the_page_fits_a_narrow_window_a_dark_one_and_paper(tmp_path: Path, browser) -> None:
-    study = dngo.create("painted", {"x": (0, 1)}, folder=tmp_path, batch_size=2, **QUICK_STUDY)
-    study.optimize(painted, 2, workers=0)
-    study.report(tmp_path / "page.html")
+def test_the_page_fits_a_narrow_window_a_dark_one_and_paper(
+    page_with_pictures: Path, browser
+) -> None:
     command = browser.driver.execute_cdp_cmd
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -205,7 +212,7 @@ def test_the_page_fits_a_narrow_window_a_dark_one_and_paper(tmp_path: Path, brow
     try:
         command("Emulation.setDeviceMetricsOverride", size)
         command("Emulation.setEmulatedMedia", dark)
-        browser.open((tmp_path / "page.html").as_uri())
+        browser.open(page_with_pictures.as_uri())
         browser.draw_everything()
         page = "document.documentElement"
         assert browser.js(f"{page}.scrollWidth <= {page}.clientWidth")
@@ -316,8 +323,8 @@ def test_the_page_acts_once_for_each_act_also_with_two_pages_open(tmp_path: Path
     driver.set_window_size(1300, 1000)
 
 
-def test_watch_and_serve_follow_a_study_to_its_end(toy, browser) -> None:
-    study = toy(iterations=0, sleep=0.5)
+def test_watch_and_serve_follow_a_study_to_its_end(brief, browser) -> None:
+    study = brief(iterations=0, sleep=0.5)
     server = Server(
         Study(load([study.folder / "config.yaml"], {"results": str(study.folder / "results")})), 0
     )

@@ -206,9 +206,9 @@ def test_some_picks_of_a_front_test_where_the_feasible_part_ends() -> None:
 @pytest.mark.full
 def test_the_part_that_does_not_crash_is_found() -> None:
     v, batch = design(), np.zeros(40)
-    for t in (1, 2, 3):
+    for t in (1, 2):
         new = crash_picks(v, 30, batch).v
         v, batch = np.concatenate([v, new]), np.concatenate([batch, np.full(len(new), t)])
     values, crashed = crash_measured(CRASH_CUBE.unit(v))
     # The best is 0.618, and 0 was found before.
-    assert hypervolume(values[~crashed], REFERENCE) > 0.4
+    assert hypervolume(values[~crashed], REFERENCE) > 0.5

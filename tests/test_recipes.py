@@ -70,7 +70,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository in which every recipe with code was followed."""
     folder = tmp_path_factory.mktemp("copy")
     for part in PARTS:
-        left_out = shutil.ignore_patterns("__pycache__", "_build", "modules", "data", "images")
+        left_out = shutil.ignore_patterns("*.pyc.*", "_build", "modules", "data", "images")
         shutil.copytree(ROOT / part, folder / part, ignore=left_out)
     for path in ROOT.glob("*.*"):
         if path.is_file():

@@ -135,7 +135,7 @@ from dngo.surrogates.settings import SurrogateSettings
 from dngo.acquisition import History, propose_batch
 from dngo.acquisition.settings import AcquisitionSettings
 rng = np.random.default_rng(0)
-x = rng.random((700, 3))
+x = rng.random((400, 3))
 c = (x.sum(axis=1) < 2).astype(float)
 y = np.where(c == 1, np.sin(5 * x[:, 0]) + x[:, 1], np.nan)
 data = TrainingData(x=x, y=y, constraints={"completed": c})

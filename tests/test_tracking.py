@@ -184,8 +184,8 @@ def test_what_mlflow_refuses_is_one_line(
 
 
 @pytest.mark.full
-def test_a_study_is_followed_while_it_runs(toy, mlflow: ModuleType, tmp_path: Path) -> None:
-    study = toy(iterations=1, sleep=0.5)
+def test_a_study_is_followed_while_it_runs(brief, mlflow: ModuleType, tmp_path: Path) -> None:
+    study = brief(iterations=1, sleep=0.5, points_per_job=8)
     at = f"sqlite:///{tmp_path}/mlflow.db"
     run = study.start("--cores", "2", "--config", "acquisition=random")
     words = [sys.executable, "-m", "dngo", "track", "--to", "mlflow", "--at", at, "--follow"]

@@ -15,6 +15,7 @@ from pathlib import Path
 import h5py
 import pytest
 from running import ran
+from test_module import copied, edit
 from toy import QUICK, ROOT, Toy, advance, once_each, planned
 from waiting import until
 
@@ -26,7 +27,7 @@ from dngo.config import load
 from dngo.errors import UserError
 from dngo.evaluation.limits import Limits
 from dngo.evaluation.slots import slots
-from dngo.study import Study
+from dngo.study import Plan, Study
 from dngo.workflow.dag import Dag
 
 pytestmark = pytest.mark.full
@@ -34,47 +35,46 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toy, str]:
-    """A study of two iterations that one run has brought to its end, and what that run said."""
-    study = Toy(tmp_path_factory.mktemp("first") / "toy", iterations=2, batch_size=6, sleep=0.0)
-    # Each batch learns from the one before it.
-    study.configure(iterations=2, batch_size=6, extra="batches_in_flight: 1\n")
+    """A study of one iteration that one run has brought to its end, and what that run said."""
+    sizes = {"iterations": 1, "batch_size": 6, "points_per_job": 8}
+    study = Toy(tmp_path_factory.mktemp("first") / "toy", **sizes, sleep=0.0)
     return study, study.snakemake()
 
 
 @pytest.fixture
 def finished(first: tuple[Toy, str], tmp_path: Path) -> Toy:
-    """That study in a folder of the test's own: 20 points, evaluated once each."""
+    """That study in a folder of the test's own: 14 points, evaluated once each."""
     study = first[0].copied(tmp_path / "toy")
-    once_each(study, 20)
+    once_each(study, 14)
     return study
 
 
 def test_a_study_runs_and_says_what_it_found(first: tuple[Toy, str]) -> None:
     study, output = first
-    once_each(study, 20)
+    once_each(study, 14)
     assert "Best point, proposal" in output
     assert "the default parameters" in output
     assert "best of the initial design" in output
     for name in ("summary.txt", "report.html"):
         assert (study.results / "report" / name).stat().st_size > 200
     # The report was refreshed after each iteration but the last, which has the final one.
-    assert len(list(study.results.glob("iterations/*/shown"))) == 2
-    # Each surrogate is judged by the batch it proposed, and knows more than the mean of what it saw.
+    assert len(list(study.results.glob("iterations/*/shown"))) == 1
+    # A surrogate is judged by the batch it proposed, and knows more than the mean of what it saw.
     with open(study.results / "report" / "scores.csv", newline="") as stream:
         scores = [row for row in csv.DictReader(stream) if row["part"] == "all"]
-    assert [row["iteration"] for row in scores] == ["1", "2"]
+    assert [row["iteration"] for row in scores] == ["1"]
     assert float(scores[-1]["log_density"]) > float(scores[-1]["constant"])
     with h5py.File(study.archive) as file:
-        assert "model" in file["iterations/2/surrogate"]
+        assert "model" in file["iterations/1/surrogate"]
         assert json.loads(file["iterations/1"].attrs["environment"])["packages"]["torch"]
     assert not any((study.results / "pending").iterdir())
     # What was printed is bundled, and told by the audit.
     assert all(path.suffix == ".zip" for path in (study.results / "logs" / "points").iterdir())
-    assert "stdout" in audit(study.archive, "2-1")["printed"]
+    assert "stdout" in audit(study.archive, "1-1")["printed"]
     # Nothing is left to do, and that is said.
     again = study.snakemake()
     assert "Nothing to evaluate" in again
-    once_each(study, 20)
+    once_each(study, 14)
 
 
 def test_only_the_archive_is_left_and_the_study_goes_on_within_its_bounds(finished: Toy) -> None:
@@ -83,33 +83,31 @@ def test_only_the_archive_is_left_and_the_study_goes_on_within_its_bounds(finish
         if path != study.archive:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.rmtree(study.folder / ".snakemake")
-    study.configure(iterations=5, batch_size=6)
-    bound = (*QUICK, "iterations_per_run=1")
-    dry = planned(study.snakemake("-n", "--config", "iterations_per_run=1"))
-    assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 2)
-    study.snakemake(*bound)
-    once_each(study, 26)
+    study.configure(iterations=4, batch_size=6)
+    study.snakemake(*QUICK, "iterations_per_run=1")
+    once_each(study, 20)
+    (log,) = (study.folder / ".snakemake" / "log").glob("*.log")
+    dry = planned(log.read_text())
+    assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 1)
     # What ends a study bounds it as well.
-    output = study.snakemake("-n", "--config", "stop={evaluations: 26}")
-    assert "stop.evaluations is reached" in output
-    output = study.snakemake("-n", "--config", "stop={target: 1000}")
-    assert "stop.target is 1000" in output
-    assert planned(study.snakemake("-n", "--config", "stop={target: -1}"))["merge"] == 2
+    where = {"results": str(study.results.parent)}
+
+    def plan(stop: dict[str, float]) -> Plan:
+        return Study(load([study.folder / "config.yaml"], {**where, "stop": stop})).plan()
+
+    assert "stop.evaluations is reached" in plan({"evaluations": 20}).reason
+    assert "stop.target is 1000" in plan({"target": 1000}).reason
+    assert plan({"target": -1}).iterations == (3, 4)
 
 
-def test_edited_code_and_raised_iterations_plan_only_new_ones(toy, tmp_path: Path) -> None:
-    study = toy(iterations=0)
-    copy = tmp_path / "code"
-    for name in ("rules", "scripts", "dngo", "envs", "profiles"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "Snakefile", copy)
-    study.snakemake(*QUICK, snakefile=copy / "Snakefile")
-    for path in [*copy.rglob("*.py"), *copy.rglob("*.smk"), copy / "Snakefile"]:
-        path.write_text(path.read_text() + "\n# a comment\n")
-    assert "evaluate" not in planned(study.snakemake("-n", snakefile=copy / "Snakefile"))
+def test_edited_code_and_raised_iterations_plan_only_new_ones(brief, tmp_path: Path) -> None:
+    study = brief(iterations=0, points_per_job=8)
+    code = copied(tmp_path / "code") / "Snakefile"
+    study.snakemake(*QUICK, snakefile=code)
+    edit(code.parent)
     study.configure(iterations=1, batch_size=6)
-    dry = planned(study.snakemake("-n", snakefile=copy / "Snakefile"))
-    assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 2)
+    dry = planned(study.snakemake("-n", snakefile=code))
+    assert (dry["fit"], dry["propose"], dry["merge"], dry["evaluate"]) == (1, 1, 1, 1)
 
 
 def test_a_copied_archive_goes_on_elsewhere(finished: Toy) -> None:
@@ -117,14 +115,14 @@ def test_a_copied_archive_goes_on_elsewhere(finished: Toy) -> None:
     elsewhere = study.folder / "elsewhere" / "toy"
     elsewhere.mkdir(parents=True)
     shutil.copy(study.archive, elsewhere)
-    where = ("--config", "results=elsewhere", "iterations=3")
+    where = ("--config", "results=elsewhere", "iterations=2")
     dry = planned(study.snakemake("-n", *where))
-    assert (dry["propose"], dry["evaluate"], dry["merge"]) == (1, 2, 1)
-    changes = {"results": str(elsewhere.parent), "iterations": 3, "acquisition": "random"}
-    advance(Study(load([study.folder / "config.yaml"], changes)), 3)
-    assert len(read_table(elsewhere / "archive.h5")) == 26
-    assert len(read_table(study.archive)) == 20
-    assert sorted(study.evaluations().values()) == [1] * 26
+    assert (dry["propose"], dry["evaluate"], dry["merge"]) == (1, 1, 1)
+    changes = {"results": str(elsewhere.parent), "iterations": 2, "acquisition": "random"}
+    advance(Study(load([study.folder / "config.yaml"], changes)), 2)
+    assert len(read_table(elsewhere / "archive.h5")) == 20
+    assert len(read_table(study.archive)) == 14
+    assert sorted(study.evaluations().values()) == [1] * 20
 
 
 def test_a_lost_archive_is_written_again_from_what_lies_on_disk(finished: Toy) -> None:
@@ -132,12 +130,12 @@ def test_a_lost_archive_is_written_again_from_what_lies_on_disk(finished: Toy) -
     digest = archive.read_header(study.archive).digest
     study.archive.unlink()
     dry = planned(study.snakemake("-n"))
-    assert dry["merge"] == 3  # and the stages before, which find what they made
+    assert dry["merge"] == 2  # and the stages before, which find what they made
     again = Study(load([study.folder / "config.yaml"], {"results": str(study.results.parent)}))
     again.begin()
     for t in again.plan().iterations:
         advance(again, t)
-    once_each(study, 20)
+    once_each(study, 14)
     assert archive.read_header(study.archive).digest == digest
 
 
@@ -154,8 +152,14 @@ def test_a_job_of_this_machine_has_the_cores_that_its_points_can_use(toy) -> Non
         assert len(slots("auto", 1, Limits.from_now(dag.limits))) == min(threads, given)
 
 
-def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
+def test_status_while_it_runs_and_afterwards_passes_over_files_of_the_users_own(
+    toy, capsys
+) -> None:
     study = toy(iterations=0, sleep=1.0)
+    for folder in ("iterations", "pending"):
+        for name in ("2.bak", "notes", "²", "-1", "007"):
+            (study.results / folder / name).mkdir(parents=True)
+            (study.results / folder / name / "proposals.json").write_text("[]")
     options = [str(study.folder / "config.yaml"), "--results", str(study.folder / "results")]
     process = study.start("--cores", "2")
     until(lambda: len(study.evaluations()) >= 3, process)
@@ -167,7 +171,8 @@ def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
     assert count >= 2
     assert re.search(r"Best           \S+, proposal 0-\d", text), text
     process.communicate()
-    main(["status", *options, "--json"])
+    once_each(study, 8)
+    assert main(["status", *options, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["evaluations"] == 8
     assert data["in_flight"] == []
@@ -177,28 +182,15 @@ def test_status_while_it_runs_and_afterwards(toy, capsys) -> None:
     assert "Where to look next" in capsys.readouterr().out
 
 
-def test_files_of_the_users_own_are_passed_over_and_damaged_ones_named(toy) -> None:
-    study = toy(iterations=0)
-    for folder in ("iterations", "pending"):
-        for name in ("2.bak", "notes", "²", "-1", "007"):
-            (study.results / folder / name).mkdir(parents=True)
-            (study.results / folder / name / "proposals.json").write_text("[]")
-    study.snakemake()
-    once_each(study, 8)
-    options = [str(study.folder / "config.yaml"), "--results", str(study.folder / "results")]
-    assert main(["status", *options]) == 0
-    (study.results / "pending/2").mkdir(parents=True)
-    for content in (
-        "[]",
-        "",
-        "null",
-        '{"format": 1}',
-        '{"format": "1"}',
-        "[" * 10_000,
-        '{"format": 9}',
-    ):
-        (study.results / "pending/2/proposals.json").write_text(content)
-        with pytest.raises(UserError, match=r"pending/2/proposals.json: (is damaged|format 9)"):
+DAMAGED = ("[]", "", "null", '{"format": 1}', '{"format": "1"}', "[" * 10_000, '{"format": 9}')
+
+
+def test_damaged_files_are_named(toy) -> None:
+    study = toy()
+    (study.results / "pending/0").mkdir(parents=True)
+    for content in DAMAGED:
+        (study.results / "pending/0/proposals.json").write_text(content)
+        with pytest.raises(UserError, match=r"pending/0/proposals.json: (is damaged|format 9)"):
             Study(
                 load([study.folder / "config.yaml"], {"results": str(study.results.parent)})
             ).plan()
@@ -212,13 +204,14 @@ def made_by_make() -> dict[str, str]:
     return dict(line.split("=", 1) for line in out.stdout.split("\0") if "=" in line)
 
 
-def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(toy, tmp_path: Path) -> None:
+def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(
+    finished: Toy, tmp_path: Path
+) -> None:
     """Also where the environment is not activated, as after `make run`, which has a PATH of its own."""
-    study = toy(iterations=0)
+    study = finished
     found = made_by_make()
     assert found["PATH"] != found["DNGO_SHELL_PATH"] == os.defpath
     own = f"{Path(sys.executable).parent}:{os.defpath}"
-    # The second run has nothing to evaluate, and says the same.
     for given in ({"PATH": os.defpath}, {"PATH": own, "DNGO_SHELL_PATH": os.defpath}):
         output = ran(study.command("--cores", "2"), cwd=study.folder, env={**os.environ, **given})
         (line,) = [one for one in (output.stdout + output.stderr).splitlines() if " watch " in one]
@@ -226,4 +219,4 @@ def test_what_a_run_prints_at_its_end_can_be_typed_as_it_stands(toy, tmp_path: P
         assert words[0].endswith("/dngo")
         done = ran(words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "8 evaluations" in done.stdout
+        assert "14 evaluations" in done.stdout

@@ -323,7 +323,7 @@ FEW = {"uniform_candidates": 128, "local_candidates": 64, "shortlist": 64, "refi
 
 
 def chosen_by(kind: str) -> Any:
-    few = FEW if kind not in ("random", "sobol", "optuna", "thompson") else {}
+    few = {key: FEW[key] for key in FEW.keys() & AcquisitionSettings.classes[kind].model_fields}
     return AcquisitionSettings(kind=kind, **few, **KINDS[kind])
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import refusing
 from running import serving
-from toy import QUICK_STUDY, once_each
+from toy import once_each
 from waiting import until
 
 import dngo

@@ -158,6 +158,7 @@ def test_two_studies_and_a_rule_that_waits_for_their_end(tmp_path: Path) -> None
         **dict.fromkeys(("all", "answer", "first_conclude", "first_fit"), 1),
         **{"first_propose": 1, "first_merge": 1, "first_evaluate": 1, "total": 7},
     }
+    assert (own.results / "done").exists()  # a plan changes nothing
 
 
 @pytest.mark.full

@@ -77,7 +77,7 @@ class Dag:
         """
         roles = {
             "main": workflow.is_main_process,
-            "dry": workflow.dryrun or slurm.is_asked(),
+            "dry": slurm.is_asked(),
             "remote": workflow.remote_exec,
         }
         if workflow.modifier.is_main_snakefile():
@@ -107,6 +107,9 @@ class Dag:
             os.environ.setdefault("LOGNAME", user())  # Snakemake needs a name for its log
             atexit.register(course.outlive_readers)
             dag._listen = lambda: turns.attend(workflow, dag.study)
+        # `workflow.dryrun` is not known while the Snakefile is read.
+        if roles["main"] and dag.goes_on and not (roles["dry"] or workflow.output_settings.dryrun):
+            (dag.study.folder / "done").unlink(missing_ok=True)
         if roles["main"] and not roles["dry"]:
             course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
             room.await_room(workflow, alone=workflow.modifier.is_main_snakefile())
@@ -170,8 +173,6 @@ class Dag:
         return self.plan is not None and bool(self.plan.iterations)
 
     def _drop_stale(self) -> None:
-        if self.goes_on:
-            (self.study.folder / "done").unlink(missing_ok=True)
         # Somebody may have deleted the archive, or replaced it by an older copy. Then its
         # iterations must be merged again from their outcomes on disk, and old receipts must not
         # hide that.

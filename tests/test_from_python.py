@@ -473,6 +473,14 @@ def test_a_written_configuration_says_what_the_study_is(keys: dict[str, Any]) ->
     assert found == {**own, "results": found["results"], "iterations": found["iterations"]}
 
 
+def test_what_was_left_for_the_last_batch_is_not_the_size_of_the_next() -> None:
+    study = dngo.minimize(lambda x, y: x + y, SPACE, 10, name="f", batch_size=4, **CHEAP)
+    sizes = [int((study.table().iteration == t).sum()) for t in (1, 2)]
+    opened = dngo.open(study.path)
+    assert sizes == [4, 1] and opened.config.batch_size == 4
+    assert load([opened.write_config(objective="m:f")]).batch_size == 4
+
+
 def test_a_written_configuration_names_its_files_from_its_own_folder(monkeypatch) -> None:
     Path("mesh.txt").touch()
     Path("sub").mkdir()

@@ -14,6 +14,7 @@ after any batch. The same archive and seed give the same points.
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -65,7 +66,17 @@ def _study_of(file: Path, results: str | Path | None) -> Study | None:
     ):
         return None
     config = configuration(file, header.iterations - 1)
-    return Study(config.model_copy(update={"results": str(folder.parent)}))
+    size = _batch_size(file, header.iterations, config.batch_size)
+    return Study(config.model_copy(update={"results": str(folder.parent), "batch_size": size}))
+
+
+def _batch_size(file: Path, iterations: int, last: int) -> int:
+    """The batch size of a study: the last one, or the largest if Python asked for the last batch, which
+    may be only what was left of the evaluations."""
+    asked = [archive.iteration_attributes(file, t) for t in range(1, iterations)]
+    if not asked or "asked" not in json.loads(asked[-1]["environment"]):
+        return last
+    return max(int(json.loads(found["config"])["batch_size"]) for found in asked)
 
 
 class Session(Looking):

@@ -411,3 +411,18 @@ def test_a_script_that_is_started_again_goes_on() -> None:
         assert len((place / "ran").read_text().splitlines()) == n
         place.rename("before")
         place = Path(f"moved{n}")
+
+
+def test_a_module_that_is_loaded_again_is_read_again() -> None:
+    import helpers  # type: ignore[import-not-found]
+
+    before = identity(helpers.add)
+    importlib.reload(helpers)
+    assert identity(helpers.add) == before
+    Path("helpers.py").write_text("# a comment\nAMOUNT = 2\ndef add(x): return x + AMOUNT\n")
+    os.utime("helpers.py", (1, 1))
+    assert identity(helpers.add) == before, "what runs is what counts"
+    importlib.invalidate_caches()
+    importlib.reload(helpers)
+    changed = {n for n, sha in identity(helpers.add).items() if before.get(n) != sha}
+    assert changed == {"the value of AMOUNT in the function"}

@@ -269,3 +269,10 @@ def test_steps_that_go_back_a_few_times_are_steps(steps: list[int], tmp_path: Pa
     assert progress.message == ""
     assert [p[0] for p in progress.curve.points] == sorted({float(s) for s in steps})
     assert progress.reports.unclear == (len(steps) < 8)
+
+
+def test_the_placeholder_is_the_file(tmp_path: Path) -> None:
+    line = '{"step": 1, "objective": 2}'
+    words = ["bash", "-c", f"echo '{line}' > $1; echo 3", "bash", "{progress}"]
+    outcome = outcome_of(Objective(command=words), tmp_path)
+    assert (outcome.objective, curve(outcome)) == (3.0, [(1.0, 2.0)])

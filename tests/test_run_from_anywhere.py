@@ -268,3 +268,10 @@ def test_a_parameter_that_no_study_can_have_is_asked_for_again(tmp_path: Path) -
     assert "log: true needs values above zero" in questions[3]
     assert "x: this name is given twice" in questions[5]
     assert load([tmp_path / "my.yaml"]).space["x"].log
+
+
+def test_bash_completes_commands_and_options() -> None:
+    script = 'eval "$1"; COMP_WORDS=(dngo st); COMP_CWORD=1; _shtab_dngo; echo "${COMPREPLY[@]}"'
+    text = ran([sys.executable, "-m", "dngo", "--print-completion", "bash"], check=True).stdout
+    found = ran(["bash", "-c", script, "bash", text])
+    assert "status" in found.stdout.split(), found.stderr

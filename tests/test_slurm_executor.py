@@ -32,6 +32,7 @@ from dngo.evaluation.limits import Bounds, Limits
 from dngo.report.live import benchmark_seconds
 from dngo.study import Study
 from dngo.workflow import bare, slurm
+from dngo.workflow.dag import Dag
 from dngo.workflow.slurm import jobs
 from dngo.workflow.slurm.calls import Calls
 from dngo.workflow.slurm.executor import Executor
@@ -561,3 +562,30 @@ def test_an_output_in_a_storage_is_looked_for_there(tmp_path: Path, there: bool 
     executor = object.__new__(Executor)
     executor.active_jobs = [job]
     assert not executor._is_written() and asked == [1], "nobody looks each second"
+
+
+@pytest.mark.parametrize("reason", ["None", "Priority", "Resources", "BeginTime"])
+def test_a_full_queue_is_told_where_nothing_runs(reason: str) -> None:
+    queue, rows = Queue("run"), {"7": Row("PENDING", reason)}
+    assert queue.hear(rows | {"9": Row("RUNNING", "None")}, 0.0) == []
+    assert queue.hear(rows, 1.0) == []
+    (said,) = queue.hear(rows, 1.0 + PATIENCE)
+    assert "1 job in Slurm's queue and none running" in said
+    assert reason == "None" or reason in said
+    assert queue.hear(rows | {"9": Row("RUNNING", "None")}, 2 * AGAIN) == []
+
+
+def test_another_release_under_a_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After `git checkout` in the course of it, no import fits any more."""
+    toy = Toy(tmp_path / "toy", iterations=0, batch_size=2, sleep=0.0)
+    dag, said = Dag(study_of(toy)), []
+    monkeypatch.setattr(
+        "dngo.workflow.dag.logger", SimpleNamespace(error=said.append, info=said.append)
+    )
+    monkeypatch.setitem(sys.modules, "dngo.report", None)
+    dag.end(success=False)
+    (line,) = said
+    assert "files of dngo have changed since this run began" in line and "status" in line
+    assert "Traceback" not in line

@@ -18,10 +18,12 @@ from running import ran
 from dngo.check import about_torch
 from dngo.config import validate
 from dngo.errors import UserError
+from dngo.papers.in_sample import fit_adaptive_basis
 from dngo.surrogates import Model, TrainingData, fit_model, mixture
 from dngo.surrogates.data import TargetScale
 from dngo.surrogates.draws import draw
 from dngo.surrogates.gaussian_process import GaussianProcess
+from dngo.surrogates.problem import Problem
 from dngo.surrogates.settings import ClassifierSettings, EnsembleSettings, SurrogateSettings
 
 NETWORKS = EnsembleSettings(ensemble=3, width=8, steps=30, epochs=0)
@@ -406,3 +408,12 @@ def test_a_check_says_which_torch_is_there_and_whether_it_matters(
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: needs)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert about_torch(validate({**STUDY, **section})).startswith(said)
+
+
+def test_duplicates_that_disagree_are_noise():
+    x = np.repeat(np.random.default_rng(0).random((10, 2)), 2, axis=0)
+    y = np.tile([-1.0, 1.0], 10)
+    for c in fit_adaptive_basis(Problem(x, y), BASIS, rng=np.random.default_rng(0)).components:
+        mean, variance = c.predict(c.features(x))
+        assert np.abs(mean).max() < 0.5
+        assert variance.min() > 0.3

@@ -397,7 +397,7 @@ def test_conditions_that_exclude_those_of_a_parent_are_refused(
     validate(document, is_archived=True)
 
 
-# ---- What is given is archived, to the last bit, through every entrance (DNGO_VALUES_SPACES tries more)
+# ---- What is given is archived, to the last bit, through every entrance (DNGO_VALUES_SPACES=200 tries many more)
 
 SPACES = int(os.environ.get("DNGO_VALUES_SPACES", "1"))
 

@@ -7,7 +7,9 @@ given the points, and what the archive, its table and its exports then hold is c
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
 import math
 import random
@@ -19,21 +21,37 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from entrances import command
 
 import dngo
 from dngo import archive
 from dngo.audit import audit_all
+from dngo.cli import main as command
 from dngo.config import load
 from dngo.evaluation.command import Places, call_of
 from dngo.space.distributions import as_told, distributions
 from dngo.space.parameters import text
 
 Point = dict[str, Any]
-WORDS = ["a", "A", "b c", "sgd, plain", 'the "best"', "it's", " led", "=1+1", "+2", "-3", "@x", "#"]
-WORDS += ["é", "🙂", "1_000", "2024_10", "007", "1e3", "0x10", "nan", "NaN", "inf", "null", "None"]
-WORDS += ["~", "yes", "no", "{x}", "a=b", "two\nlines", "\t", "x" * 200, "٣", "1;2", "0,25", "%d"]
-WORDS += ["\\n", "$HOME", "[1]", '{"a": 1}']
+WORDS = [
+    *(
+        "a",
+        "A",
+        "b c",
+        "sgd, plain",
+        'the "best"',
+        "it's",
+        " led",
+        "=1+1",
+        "+2",
+        "-3",
+        "@x",
+        "#",
+        "é",
+    ),
+    *("🙂", "1_000", "2024_10", "007", "1e3", "0x10", "nan", "NaN", "inf", "null", "None", "~"),
+    *("yes", "no", "{x}", "a=b", "two\nlines", "\t", "x" * 200, "٣", "1;2", "0,25", "%d", "\\n"),
+    *("$HOME", "[1]", '{"a": 1}'),
+]
 
 
 # ---- spaces, and points of them -----------------------------------------------------------------
@@ -149,8 +167,8 @@ class Case:
         path.write_text(json.dumps(document), encoding="utf-8")  # and says what is text
         return path
 
-    def csv(self, path: Path, *, bare: bool = False) -> None:
-        """The points with outcomes as a table. bare: without prefixes and outcomes."""
+    def table(self, path: Path, *, bare: bool = False) -> Path:
+        """The points with outcomes as a CSV file. bare: without prefixes and outcomes."""
         names = [n if bare else f"parameter_{n}" for n in self.space]
         with path.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
@@ -158,8 +176,9 @@ class Case:
             for i, point in enumerate(self.points):
                 cells = [text(point[n]) if n in point else "" for n in self.space]
                 writer.writerow(cells if bare else [*cells, i])
+        return path
 
-    def parquet(self, path: Path) -> None:
+    def parquet(self, path: Path) -> Path:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -171,13 +190,14 @@ class Case:
                 cells = [None if c is None else text(c) for c in cells]
             columns[f"parameter_{name}"] = cells
         pq.write_table(pa.table(columns), path)
+        return path
 
-    def optuna(self, path: Path) -> None:
+    def optuna(self, path: Path, config: Path) -> Path:
         """The points as a study that Optuna has made."""
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        kinds = distributions(optuna, load([self.study()]).search_space)
+        kinds = distributions(optuna, load([config]).search_space)
         study = optuna.create_study(storage=f"sqlite:///{path}", study_name="s")
         for i, point in enumerate(self.points):
             told = {n: as_told(kinds[n], v) for n, v in point.items()}
@@ -187,9 +207,13 @@ class Case:
         return path
 
 
-def run(*words: object) -> None:
+def run(*words: str) -> None:
     """A command, which must succeed."""
-    command([*map(str, words)])
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = command(list(words))
+    if status:
+        raise AssertionError(f"dngo {' '.join(words)}: {said.getvalue()[:500]}")
 
 
 def archived(config: Path) -> Iterator[tuple[str, list[Point]]]:
@@ -301,7 +325,7 @@ def told_back(case: Case) -> Path:
     config = case.study()
     session = dngo.open(config)
     case.points = [p.parameters for p in session.ask(len(case.points))]
-    run("tell", case.file("csv"), "--config", config)
+    run("tell", str(case.table(case.folder / "back.csv")), "--config", str(config))
     assert session.pending() == []
     session._engine.settle()
     return config

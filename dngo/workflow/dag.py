@@ -107,12 +107,11 @@ class Dag:
             os.environ.setdefault("LOGNAME", user())  # Snakemake needs a name for its log
             atexit.register(course.outlive_readers)
             dag._listen = lambda: turns.attend(workflow, dag.study)
-        # `workflow.dryrun` is not known while the Snakefile is read.
-        if roles["main"] and dag.goes_on and not (roles["dry"] or workflow.output_settings.dryrun):
-            (dag.study.folder / "done").unlink(missing_ok=True)
         if roles["main"] and not roles["dry"]:
             course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
             room.await_room(workflow, alone=workflow.modifier.is_main_snakefile())
+            if dag.goes_on and not workflow.output_settings.dryrun:  # `workflow.dryrun` is of later
+                (dag.study.folder / "done").unlink(missing_ok=True)
         return dag
 
     @classmethod

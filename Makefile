@@ -40,7 +40,7 @@ run: $(READY)
 # where a real Slurm is waited for.
 WORKERS = python -m pytest -n $(1) --dist loadfile --no-loadscope-reorder
 
-# What a change needs, in twelve minutes. What this machine lacks is skipped, in a line that says how to get it.
+# What a change needs, in nine minutes. What this machine lacks is skipped, in a line that says how to get it.
 test: $(WHOLE) lint
 	$(call WORKERS,3) -m 'not full'
 

@@ -473,6 +473,13 @@ def test_a_written_configuration_says_what_the_study_is(keys: dict[str, Any]) ->
     assert found == {**own, "results": found["results"], "iterations": found["iterations"]}
 
 
+def test_a_bar_of_several_objectives_has_no_best_value(capsys) -> None:
+    how: dict[str, Any] = {"objectives": {"a": "minimize", "b": "minimize"}, **CHEAP}
+    for n in (4, 6):
+        dngo.minimize(lambda x, y: {"a": x, "b": y}, SPACE, n, name="f", progress=True, **how)
+    assert "6/6" in (bar := capsys.readouterr().err) and "nan" not in bar and "best" not in bar
+
+
 def test_what_was_left_for_the_last_batch_is_not_the_size_of_the_next() -> None:
     study = dngo.minimize(lambda x, y: x + y, SPACE, 10, name="f", batch_size=4, **CHEAP)
     sizes = [int((study.table().iteration == t).sum()) for t in (1, 2)]

@@ -18,6 +18,8 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dngo import inward
 from dngo.api.executing import evaluate, workers_of
 from dngo.api.stages import claimed, next_batch, whole
@@ -245,7 +247,7 @@ class _Bar:
             return 0
         table = self._study.table()
         values = self._sign * table.objective[table.counting(self._study.config.ladder)]
-        self._best = float(values.min(initial=math.inf))
+        self._best = float(np.fmin.reduce(values, initial=math.inf))  # NaN: there are several
         return len(table)
 
     def __enter__(self) -> _Bar:

@@ -71,12 +71,15 @@ def _study_of(file: Path, results: str | Path | None) -> Study | None:
 
 
 def _batch_size(file: Path, iterations: int, last: int) -> int:
-    """The batch size of a study: the last one, or the largest if Python asked for the last batch, which
-    may be only what was left of the evaluations."""
-    asked = [archive.iteration_attributes(file, t) for t in range(1, iterations)]
-    if not asked or "asked" not in json.loads(asked[-1]["environment"]):
+    """The batch size of a study: that of its last batch. If Python asked for that, it may be only what was
+    left of the evaluations, and then the batch before it is larger."""
+    if iterations < 3:
         return last
-    return max(int(json.loads(found["config"])["batch_size"]) for found in asked)
+    found = archive.iteration_attributes(file, iterations - 1)
+    if "asked" not in json.loads(found["environment"]):
+        return last
+    before = archive.iteration_attributes(file, iterations - 2)
+    return max(last, int(json.loads(before["config"])["batch_size"]))
 
 
 class Session(Looking):

@@ -27,7 +27,7 @@ OF_OPTUNA = {
     "direction": "the Optuna study has its own",
     "constraints": "a trial of Optuna does not report them to its sampler",
     "objectives": "the sampler works with one objective",
-    "stop": "what is given to study.optimize, and study.stop(), end an Optuna study",
+    "stop": "study.optimize(n_trials=..., timeout=...) and study.stop() end an Optuna study",
     "early_stopping": "the Optuna study has a pruner",
     **dict.fromkeys(
         ("iterations", "iterations_per_run", "batch_size", "batches_in_flight"),

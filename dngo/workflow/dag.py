@@ -110,7 +110,7 @@ class Dag:
         if roles["main"] and not roles["dry"]:
             course.attach(workflow.logger_manager.get_log_handlers(), dag.study)
             room.await_room(workflow, alone=workflow.modifier.is_main_snakefile())
-            if dag.goes_on and not workflow.output_settings.dryrun:  # `workflow.dryrun` is of later
+            if dag.goes_on and not workflow.output_settings.dryrun:  # workflow.dryrun comes later
                 (dag.study.folder / "done").unlink(missing_ok=True)
         return dag
 
